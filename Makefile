@@ -1,0 +1,136 @@
+# ptxmm. `make help` says what there is. Needs make 4.3; everything made lies in build/.
+MAKEFLAGS += -rR
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+
+# ---- settings ------------------------------------------------------------------------------------
+CFLAGS    ?= -O2 -g
+PREFIX    ?= /usr/local
+LIBDIR    ?= $(PREFIX)/lib
+DESTDIR   ?=
+SAN       ?=#      1: address and undefined-behaviour sanitizers, in build/san
+LINEINFO  ?=#      1: cubins carry the source lines of the PTX
+V         ?=#      1: show every command
+SM90_MB   ?= 25#   budget of the sm90 cubins, and of all
+ALL_MB    ?= 60
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin AR),default)
+AR := ar
+endif
+JANSSON   ?= -l:libjansson.a# static: the command travels to machines that have no jansson
+
+# Set-up comes before everything else, because it decides what is found below.
+ifneq ($(filter demo test setup,$(MAKECMDGOALS)),)
+ifeq ($(MAKE_RESTARTS),)
+$(shell tools/setup.sh 1>&2)
+ifneq ($(.SHELLSTATUS),0)
+$(error set-up did not finish; it said why above)
+endif
+endif
+endif
+
+CUDA_DIRS := $(CUDA_HOME) $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v ptxas)))) /usr/local/cuda \
+             $(wildcard build/toolchain/nvidia/cu13)
+PTXAS     ?= $(firstword $(wildcard $(CUDA_DIRS:%=%/bin/ptxas)))
+CUDA_INC  ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA_DIRS:%=%/include/cuda.h) /usr/include/cuda.h))))
+
+# ---- lists ---------------------------------------------------------------------------------------
+OUT   := build$(if $(SAN),/san)#  what the C compiler makes
+GEN   := build/gen
+$(shell mkdir -p $(GEN))
+include $(GEN)/kernels.mk#        KERNELS, SOURCE_<kernel>, ARCH_<kernel>: made of ptx/kernels.def below
+
+CUBINS := $(KERNELS:%=build/cubin/%.cubin)
+PTX    := $(KERNELS:%=build/ptx/%.ptx)
+LOADER := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard loader/*.c))
+EMU    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard emulator/*.c))
+CLI    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard cli/*.c))
+BENCH  := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard bench/*.c))
+TESTS  := $(patsubst tests/%.c,$(OUT)/tests/%,$(filter-out tests/stub_driver.c tests/gemm_case.c,$(wildcard tests/*.c)))
+TESTPP := $(patsubst tests/%.cpp,$(OUT)/tests/%_cpp,$(wildcard tests/*.cpp))
+
+VERSION := $(shell awk '/define PTXMM_VERSION_/ { v = v s $$3; s = "." } END { print v }' include/ptxmm.h)
+SONAME  := libptxmm.so.$(firstword $(subst ., ,$(VERSION)))
+LIBS    := $(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm.so
+EMULIBS := $(if $(EMU),$(OUT)/lib/libptxmm_emulator.a $(OUT)/lib/libptxmm_emulator.so)
+COMMAND := $(if $(CLI),$(OUT)/bin/ptxmm)
+BENCHES := $(if $(BENCH),$(OUT)/bin/ptxmm-bench)
+
+# ---- flags ---------------------------------------------------------------------------------------
+comma := ,
+WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
+SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+COMPILE = $(CC) -std=c11 $(CFLAGS) -fPIC -fvisibility=hidden -pthread $(WARN) $(SANFLAGS) -MMD -MP \
+          -Iinclude -I. $(if $(CUDA_INC),-isystem $(CUDA_INC))
+LINK    = $(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -pthread
+SHARED  = $(LINK) -shared $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,
+CPP_PTX = $(CC) -E -undef -nostdinc -x assembler-with-cpp -Wall -Wundef -Werror -Iptx/common
+QUIET   = $(if $(V),,@echo "  $(1)  $@";)
+
+# ---- kernels: ptx/kernels.def -> cpp -> ptxas ----------------------------------------------------
+$(GEN)/kernels.mk: ptx/kernels.def tools/rows.sh
+	$(call QUIET,ROWS )tools/rows.sh $< $(GEN)
+$(GEN)/%.row: $(GEN)/kernels.mk ;
+
+.SECONDEXPANSION:
+# With line markers for ptxas, whose words then name our lines; without (-P) for a driver that compiles the text.
+$(KERNELS:%=$(GEN)/%.i): $(GEN)/%.i: $$(SOURCE_$$*) $(GEN)/%.row
+	$(call QUIET,CPP  )$(CPP_PTX) -I$(dir $<) @$(GEN)/$*.row -MMD -MP -MT $@ -MF $(GEN)/$*.d $< -o $@ \
+	    $(if $(LINEINFO),&& awk -f tools/lineinfo.awk $@ > $@.new && mv $@.new $@)
+$(PTX): build/ptx/%.ptx: $$(SOURCE_$$*) $(GEN)/%.i | build/ptx
+	$(call QUIET,CPP  )$(CPP_PTX) -P -I$(dir $<) @$(GEN)/$*.row $< -o $@
+
+# Names the assembler and its options, so that cubins are made again when either changes.
+ASSEMBLER := $(PTXAS) $(if $(LINEINFO),-lineinfo) $(if $(PTXAS),$(lastword $(shell $(PTXAS) --version)))
+$(GEN)/assembler: FORCE
+	@echo '$(ASSEMBLER)' | cmp -s - $@ || echo '$(ASSEMBLER)' > $@
+# Without ptxas a cubin is an empty file: the loader reports its kernel as missing, and PTX still serves.
+$(CUBINS): build/cubin/%.cubin: $(GEN)/%.i $(GEN)/assembler tools/assemble.sh | build/cubin
+	$(call QUIET,PTXAS)$(if $(PTXAS),tools/assemble.sh $(PTXAS) $(ARCH_$*) $< $@ $(if $(LINEINFO),-lineinfo),: > $@)
+$(GEN)/hashes.h: $(CUBINS) tools/pack.sh
+	$(call QUIET,HASH )tools/pack.sh $(SM90_MB) $(ALL_MB) $(CUBINS) > $@
+
+# ---- C -------------------------------------------------------------------------------------------
+$(OUT)/obj/loader/images.o: $(GEN)/hashes.h# it includes the hashes and the cubins: -I and .incbin look in build/
+$(OUT)/obj/loader/%.o: MORE = -DPTXMM_BUILD -I$(GEN) -Wa,-Ibuild
+# Rounding modes change at run time there.
+$(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o: MORE = -frounding-math -ffp-contract=off
+$(OUT)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(call QUIET,CC   )$(COMPILE) $(MORE) -c $< -o $@
+$(OUT)/obj/%_cpp.o: %.cpp
+	@mkdir -p $(@D)
+	$(call QUIET,CXX  )$(CC) -std=c++11 $(CFLAGS) -Wall -Wextra -Wpedantic -Werror $(SANFLAGS) -MMD -MP -Iinclude -c $< -o $@
+
+$(OUT)/lib/libptxmm.a: $(LOADER)
+$(OUT)/lib/libptxmm_emulator.a: $(EMU)
+$(OUT)/obj/libcli.a: $(filter-out %/main.o,$(CLI))
+$(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm_emulator.a $(OUT)/obj/libcli.a: | $(OUT)/lib
+	$(call QUIET,AR   )rm -f $@ && $(AR) rcs $@ $^
+$(OUT)/lib/libptxmm.so: $(LOADER) | $(OUT)/lib
+	$(call QUIET,LINK )$(SHARED)$(SONAME) -o $@.$(VERSION) $^ && ln -sf $(@F).$(VERSION) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
+$(OUT)/lib/libptxmm_emulator.so: $(EMU) | $(OUT)/lib
+	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
+
+# Programs need nothing of the machine they run on but libc; tests look for libcmocka beside them first.
+PROGRAM = $(LINK) -o $@ $(filter %.o %.a,$^) $(JANSSON) -lm -ldl
+$(OUT)/bin/ptxmm: $(OUT)/obj/cli/main.o
+$(OUT)/bin/ptxmm-bench: $(BENCH)
+$(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
+	$(call QUIET,LINK )$(PROGRAM)
+$(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
+$(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a
+$(patsubst %,$(OUT)/tests/%,kernels compare_drivers): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/gemm_case.c))
+$(TESTS) $(TESTPP): $(OUT)/tests/%: $(OUT)/obj/tests/%.o | $(OUT)/tests $(OUT)/ptx
+	$(call QUIET,LINK )$(PROGRAM) -lcmocka -Wl,-rpath,'$$ORIGIN/../lib'
+$(OUT)/tests/libstub_driver.so: $(OUT)/obj/tests/stub_driver.o
+	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^
+
+build/ptx build/cubin $(OUT)/lib $(OUT)/bin $(OUT)/tests:
+	@mkdir -p $@
+build/san/ptx: | build/ptx
+	@ln -sfn ../ptx $@
