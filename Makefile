@@ -23,20 +23,18 @@ AR := ar
 endif
 JANSSON   ?= -l:libjansson.a# static: the command travels to machines that have no jansson
 
-# Set-up comes before everything else, because it decides what is found below.
+# Set-up comes before all else, because it decides what is found below.
 ifneq ($(filter demo test setup,$(MAKECMDGOALS)),)
 ifeq ($(MAKE_RESTARTS),)
-$(shell tools/setup.sh 1>&2)
+$(shell CC='$(CC)' CUDA_HOME='$(CUDA_HOME)' tools/setup.sh $(if $(filter-out demo,$(MAKECMDGOALS)),test) 1>&2)
 ifneq ($(.SHELLSTATUS),0)
-$(error set-up did not finish; it said why above)
+$(error set-up did not finish, and said why above)
 endif
 endif
 endif
-
-CUDA_DIRS := $(CUDA_HOME) $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v ptxas)))) /usr/local/cuda \
-             $(wildcard build/toolchain/nvidia/cu13)
-PTXAS     ?= $(firstword $(wildcard $(CUDA_DIRS:%=%/bin/ptxas)))
-CUDA_INC  ?= $(patsubst %/,%,$(dir $(firstword $(wildcard $(CUDA_DIRS:%=%/include/cuda.h) /usr/include/cuda.h))))
+CUDA     := $(shell CUDA_HOME='$(CUDA_HOME)' tools/find-cuda.sh)
+PTXAS    ?= $(filter-out -,$(word 1,$(CUDA)))
+CUDA_INC ?= $(filter-out -,$(word 2,$(CUDA)))
 
 # ---- lists ---------------------------------------------------------------------------------------
 OUT   := build$(if $(SAN),/san)#  what the C compiler makes
@@ -134,3 +132,54 @@ build/ptx build/cubin $(OUT)/lib $(OUT)/bin $(OUT)/tests:
 	@mkdir -p $@
 build/san/ptx: | build/ptx
 	@ln -sfn ../ptx $@
+
+# ---- targets -------------------------------------------------------------------------------------
+ALL := $(CUBINS) $(PTX) $(LIBS) $(EMULIBS) $(COMMAND) $(BENCHES)
+ALLTESTS := $(TESTS) $(TESTPP) $(if $(wildcard tests/stub_driver.c),$(OUT)/tests/libstub_driver.so)
+
+all: $(ALL)
+	@$(if $(PTXAS),,echo "No ptxas was found: the libraries hold no kernels. make setup gets one, or set PTXAS or CUDA_HOME.")
+setup:
+	@:
+tests: $(ALL) $(ALLTESTS)
+demo: all
+	@tools/demo.sh $(OUT)
+test: tests
+	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTPP) $(TESTS)
+test-gpu: tests
+	@tools/run-gpu-tests.sh $(OUT)
+bench: all
+	@$(OUT)/bin/ptxmm-bench $(ARGS)
+gpu-bundle: tests
+	@tools/gpu-bundle.sh $(OUT) build/gpu-bundle.tar.gz
+
+K ?= $(firstword $(KERNELS))
+show: $(GEN)/$(K).i
+	@awk 'NF && !/^#/ { gsub(/; */, ";\n    "); gsub(/\n *$$/, ""); print }' $<
+sass: build/cubin/$(K).cubin
+	@tools/sass.sh $<
+
+install: all
+	@tools/install.sh $(OUT) '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' $(VERSION)
+uninstall:
+	@tools/install.sh -u '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' $(VERSION)
+clean:
+	rm -rf $(filter-out build/toolchain,$(wildcard build/*))
+help:
+	@sed -n 's/^#? \{0,1\}//p' Makefile
+
+#? make            libraries, kernels, command and bench, in build/
+#? make demo       sets the machine up and multiplies: on a GPU where there is a driver, else what can be shown without
+#? make test       sets the machine up and runs every test that needs no GPU
+#? make test-gpu   the tests that need a GPU (kernels, command, verify)
+#? make gpu-bundle packs what test-gpu and bench need on another machine: build/gpu-bundle.tar.gz
+#? make bench      times the kernels against cuBLASLt (ARGS= for ptxmm-bench)
+#? make show K=    the text of a kernel after cpp; make sass K= its machine code, where a disassembler is found
+#? make install    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make uninstall takes the same away
+#? make setup      only the set-up; make clean removes build/ but for build/toolchain
+#? Variables: SAN=1 sanitizers (in build/san), LINEINFO=1 source lines in cubins, V=1 all commands, CC= CFLAGS=
+#?            PTXAS= CUDA_HOME= CUDA_INC= JANSSON=-ljansson SM90_MB= ALL_MB=
+
+FORCE:
+.PHONY: all setup tests demo test test-gpu bench gpu-bundle show sass install uninstall clean help FORCE
+-include $(wildcard $(GEN)/*.d $(OUT)/obj/*/*.d)
