@@ -1,0 +1,391 @@
+/* workload.c -- seeded matrices with guard bands. */
+#include "workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parallel.h"
+
+/* ---- random numbers ---- */
+
+/* The finaliser of splitmix64: a bijection of 64 bits that passes for random on consecutive counters. */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+uint64_t random_key(uint64_t seed, uint64_t stream)
+{
+    return mix(mix(seed + GOLDEN) + stream * GOLDEN);
+}
+
+uint64_t random_u64(uint64_t key, uint64_t counter)
+{
+    return mix(key + (counter + 1) * GOLDEN);
+}
+
+static int ones_in(uint64_t x)
+{
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (int)(x * 0x0101010101010101u >> 56);
+}
+
+/* No logarithm or cosine, which differ between C libraries: 64 fair coins give a binomial with standard deviation 4, and a
+ * triangle of width 2 between its steps makes it continuous. Variance 16 + 1/6, excess kurtosis -0.03. */
+double random_normal(uint64_t key, uint64_t counter)
+{
+    const uint64_t coins = random_u64(key, 2 * counter), noise = random_u64(key, 2 * counter + 1);
+    const double triangle = ((double)(noise >> 32) + (double)(noise & 0xffffffffu)) * 0x1p-32 - 1.0;
+    return ((double)(ones_in(coins) - 32) + triangle) * 0.24870949084662793; /* 1 / sqrt(16 + 1/6) */
+}
+
+int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high)
+{
+    const uint64_t span = (uint64_t)high - (uint64_t)low + 1; /* 0: all 2^64 */
+    const uint64_t x = random_u64(key, counter);
+    if (span == 0)
+        return (int64_t)x;
+    /* Highest 64 bits of x * span; span is far below 2^32 everywhere here, so the bias is below 2^-32. */
+    const uint64_t high_part = (x >> 32) * span, low_part = (x & 0xffffffffu) * span;
+    return span < 1u << 31 ? low + (int64_t)((high_part + (low_part >> 32)) >> 32) : (int64_t)((uint64_t)low + x % span);
+}
+
+/* ---- element types ---- */
+
+size_t type_bytes(enum ptxmm_type type)
+{
+    switch (type) {
+    case PTXMM_BF16:
+    case PTXMM_F16: return 2;
+    case PTXMM_F32: return 4;
+    default: return 0;
+    }
+}
+
+static const char *const type_names[] = {
+    [PTXMM_TYPE_NONE] = "none", [PTXMM_BF16] = "bf16", [PTXMM_F16] = "f16", [PTXMM_F32] = "f32", [PTXMM_TF32] = "tf32",
+    [PTXMM_E4M3] = "e4m3", [PTXMM_E5M2] = "e5m2", [PTXMM_E2M3] = "e2m3", [PTXMM_E3M2] = "e3m2", [PTXMM_E2M1] = "e2m1",
+    [PTXMM_S8] = "s8", [PTXMM_U8] = "u8", [PTXMM_S4] = "s4", [PTXMM_S32] = "s32", [PTXMM_UE8M0] = "ue8m0",
+    [PTXMM_UE4M3] = "ue4m3",
+};
+
+const char *type_name(enum ptxmm_type type)
+{
+    return (size_t)type < sizeof type_names / sizeof *type_names ? type_names[type] : "?";
+}
+
+bool type_parse(const char *text, enum ptxmm_type *type)
+{
+    for (enum ptxmm_type t = PTXMM_BF16; t <= PTXMM_F32; t++)
+        if (!strcmp(text, type_names[t])) {
+            *type = t;
+            return true;
+        }
+    return false;
+}
+
+/* Rounds x to a binary format with `exponent_bits` and `fraction_bits` and gives its bits: nearest even, subnormals, infinity.
+ * Works on the integer form of the double, so there is exactly one rounding. */
+static uint32_t encode(double x, int exponent_bits, int fraction_bits)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t sign = (uint32_t)(bits >> 63) << (exponent_bits + fraction_bits);
+    const int exponent = (int)(bits >> 52 & 0x7ff);
+    uint64_t fraction = bits & 0xfffffffffffffu;
+    const uint32_t infinity = ((1u << exponent_bits) - 1) << fraction_bits;
+    if (exponent == 0x7ff)
+        return fraction ? infinity | ((1u << fraction_bits) - 1) : sign | infinity;
+    if (exponent == 0)
+        return sign; /* a double's subnormals are below every format's half of the smallest */
+
+    fraction |= 1ull << 52;
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    int target = exponent - 1023 + bias; /* biased exponent in the format */
+    int drop = 52 - fraction_bits;       /* bits of the fraction to round away */
+    if (target < 1) {                    /* subnormal: no hidden bit, more to drop */
+        drop += 1 - target;
+        target = 0;
+        if (drop > 54)
+            return sign;
+    }
+    uint64_t kept = fraction >> drop;
+    const uint64_t rest = fraction & ((1ull << drop) - 1), half = 1ull << (drop - 1);
+    if (rest > half || (rest == half && (kept & 1)))
+        kept++;
+    /* A carry out of the fraction lands in the exponent, which is right: also from subnormal to normal and to infinity. */
+    const uint64_t result = target ? ((uint64_t)(target - 1) << fraction_bits) + kept : kept;
+    return result >= infinity ? sign | infinity : sign | (uint32_t)result;
+}
+
+uint16_t bf16_from_double(double x) { return (uint16_t)encode(x, 8, 7); }
+uint16_t f16_from_double(double x) { return (uint16_t)encode(x, 5, 10); }
+uint32_t f32_from_double(double x) { return encode(x, 8, 23); }
+
+double f32_to_double(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+double bf16_to_double(uint16_t bits) { return f32_to_double((uint32_t)bits << 16); }
+
+double f16_to_double(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31)
+        return f32_to_double(sign | 0x7f800000 | fraction << 13);
+    if (exponent)
+        return f32_to_double(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+    const double magnitude = (double)fraction * 0x1p-24;
+    return sign ? -magnitude : magnitude;
+}
+
+void type_store(enum ptxmm_type type, void *at, double x)
+{
+    if (type == PTXMM_F32) {
+        const uint32_t bits = f32_from_double(x);
+        memcpy(at, &bits, sizeof bits);
+    } else {
+        const uint16_t bits = type == PTXMM_BF16 ? bf16_from_double(x) : f16_from_double(x);
+        memcpy(at, &bits, sizeof bits);
+    }
+}
+
+double type_load(enum ptxmm_type type, const void *at)
+{
+    if (type == PTXMM_F32) {
+        uint32_t bits;
+        memcpy(&bits, at, sizeof bits);
+        return f32_to_double(bits);
+    }
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return type == PTXMM_BF16 ? bf16_to_double(bits) : f16_to_double(bits);
+}
+
+double type_round(enum ptxmm_type type, double x)
+{
+    uint32_t bits;
+    type_store(type, &bits, x);
+    return type_load(type, &bits);
+}
+
+/* ---- matrices ---- */
+
+/* 0xff is NaN in every type. The output pattern depends on the place, so that shifted copies show as well. */
+static unsigned char poison_byte(const struct matrix *x, size_t offset)
+{
+    return x->role == MATRIX_INPUT ? 0xff : (unsigned char)(offset * 0x9d + (offset >> 8) * 0x3b + 0x5c);
+}
+
+bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld, enum matrix_role role)
+{
+    *x = (struct matrix){ .type = type, .role = role, .rows = rows, .cols = cols, .ld = ld ? ld : cols,
+                          .size = type_bytes(type), .guard = MATRIX_GUARD };
+    if (rows < 0 || cols < 0 || x->ld < cols || x->size == 0)
+        return false;
+    int64_t elements;
+    if (__builtin_mul_overflow(rows, x->ld, &elements) || elements > INT64_MAX / 8)
+        return false;
+    x->bytes = (size_t)elements * x->size + 2 * x->guard;
+    x->base = aligned_alloc(256, (x->bytes + 255) / 256 * 256);
+    if (!x->base)
+        return false;
+    x->data = x->base + x->guard;
+    matrix_poison(x);
+    return true;
+}
+
+void matrix_destroy(struct matrix *x)
+{
+    free(x->base);
+    *x = (struct matrix){ 0 };
+}
+
+static void poison_range(void *user, int64_t first, int64_t last)
+{
+    const struct matrix *x = user;
+    if (x->role == MATRIX_INPUT)
+        memset(x->base + first, 0xff, (size_t)(last - first));
+    else
+        for (int64_t i = first; i < last; i++)
+            x->base[i] = poison_byte(x, (size_t)i);
+}
+
+static void unwrite_rows(void *user, int64_t first, int64_t last)
+{
+    const struct matrix *x = user;
+    for (int64_t row = first; row < last; row++)
+        memset(x->data + (size_t)(row * x->ld) * x->size, 0xff, (size_t)x->cols * x->size);
+}
+
+void matrix_poison(struct matrix *x)
+{
+    parallel_for((int64_t)x->bytes, 1 << 20, poison_range, x);
+    if (x->role == MATRIX_OUTPUT)
+        parallel_for(x->rows, 64, unwrite_rows, x);
+}
+
+static unsigned char *element(const struct matrix *x, int64_t row, int64_t col)
+{
+    return x->data + (size_t)(row * x->ld + col) * x->size;
+}
+
+double matrix_get(const struct matrix *x, int64_t row, int64_t col)
+{
+    return type_load(x->type, element(x, row, col));
+}
+
+void matrix_set(struct matrix *x, int64_t row, int64_t col, double value)
+{
+    type_store(x->type, element(x, row, col), value);
+}
+
+void matrix_row(const struct matrix *x, int64_t row, double *out)
+{
+    const unsigned char *at = element(x, row, 0);
+    if (x->type == PTXMM_F32)
+        for (int64_t i = 0; i < x->cols; i++)
+            out[i] = type_load(PTXMM_F32, at + 4 * i);
+    else if (x->type == PTXMM_BF16)
+        for (int64_t i = 0; i < x->cols; i++)
+            out[i] = type_load(PTXMM_BF16, at + 2 * i);
+    else
+        for (int64_t i = 0; i < x->cols; i++)
+            out[i] = type_load(PTXMM_F16, at + 2 * i);
+}
+
+/* First byte in [first, last) of the whole buffer that is not poison; last if none. */
+static size_t first_touched(const struct matrix *x, size_t first, size_t last)
+{
+    while (first < last && x->base[first] == poison_byte(x, first))
+        first++;
+    return first;
+}
+
+bool matrix_intact(const struct matrix *x, char *text, size_t size)
+{
+    const size_t end = x->bytes - x->guard;
+    size_t at = first_touched(x, 0, x->guard);
+    if (at < x->guard) {
+        size_t touched = 0, last = at;
+        for (size_t i = at; i < x->guard; i++)
+            if (x->base[i] != poison_byte(x, i)) {
+                touched++;
+                last = i;
+            }
+        snprintf(text, size, "%zu bytes before the matrix were written, %zu to %zu bytes before its first element", touched,
+                 x->guard - at, x->guard - last);
+        return false;
+    }
+    for (int64_t row = 0; row < x->rows; row++) {
+        const size_t begin = x->guard + (size_t)(row * x->ld + x->cols) * x->size,
+                     stop = x->guard + (size_t)((row + 1) * x->ld) * x->size;
+        at = first_touched(x, begin, stop);
+        if (at < stop) {
+            snprintf(text, size, "the padding of row %lld was written at column %lld (columns %lld, leading dimension %lld)",
+                     (long long)row, (long long)(x->cols + (int64_t)((at - begin) / x->size)), (long long)x->cols,
+                     (long long)x->ld);
+            return false;
+        }
+    }
+    at = first_touched(x, end, x->bytes);
+    if (at < x->bytes) {
+        size_t touched = 0;
+        for (size_t i = at; i < x->bytes; i++)
+            touched += x->base[i] != poison_byte(x, i);
+        snprintf(text, size, "%zu bytes behind the last row were written, from byte %zu behind it on", touched, at - end);
+        return false;
+    }
+    if (size)
+        *text = 0;
+    return true;
+}
+
+/* ---- fills ---- */
+
+const char *fill_name(enum matrix_fill fill)
+{
+    static const char *const names[] = { "normal", "zeros", "ones", "small integers", "powers of two", "alternating",
+                                         "wide range", "specials" };
+    return (size_t)fill < sizeof names / sizeof *names ? names[fill] : "?";
+}
+
+bool fill_is_exact(enum matrix_fill fill)
+{
+    return fill != FILL_NORMAL && fill != FILL_WIDE && fill != FILL_SPECIALS;
+}
+
+static double special(enum ptxmm_type type, uint64_t which)
+{
+    const bool half = type == PTXMM_F16;
+    switch (which % 6) {
+    case 0: return 0.0;
+    case 1: return -0.0;
+    case 2: return half ? 0x1p-24 : type == PTXMM_BF16 ? 0x1p-133 : 0x1p-149; /* smallest subnormal */
+    case 3: return half ? -0x1p-14 : -0x1p-126;                              /* smallest normal */
+    case 4: return half ? 0x3ffp-24 : 0x7fp-133;                             /* a large subnormal */
+    default: return half ? -65504.0 : -0x1.fcp60; /* large; squares of the bf16 one still fit f32 */
+    }
+}
+
+static double fill_value(enum matrix_fill fill, enum ptxmm_type type, uint64_t key, uint64_t index, int64_t col)
+{
+    switch (fill) {
+    case FILL_NORMAL: return random_normal(key, index);
+    case FILL_ZEROS: return 0;
+    case FILL_ONES: return 1;
+    case FILL_SMALL_INT: return (double)random_range(key, index, -3, 3);
+    case FILL_POWERS: {
+        const uint64_t x = random_u64(key, index);
+        const double magnitude = ldexp(1, (int)((x >> 32) * 7 >> 32) - 3);
+        return x & 1 ? -magnitude : magnitude;
+    }
+    case FILL_ALTERNATING: return col & 1 ? -1 : 1;
+    case FILL_WIDE: {
+        const int range = type == PTXMM_F16 ? 6 : 12;
+        const int e = (int)random_range(key ^ GOLDEN, index, -range, range);
+        return ldexp(random_normal(key, index), e);
+    }
+    default: {
+        const uint64_t x = random_u64(key ^ GOLDEN, index);
+        return x >> 58 ? random_normal(key, index) : special(type, x & 0xffff);
+    }
+    }
+}
+
+struct filling {
+    struct matrix *x;
+    enum matrix_fill fill;
+    uint64_t key;
+};
+
+static void fill_rows(void *user, int64_t first, int64_t last)
+{
+    const struct filling *f = user;
+    struct matrix *x = f->x;
+    for (int64_t row = first; row < last; row++) {
+        const uint64_t index = (uint64_t)row * (uint64_t)x->cols;
+        unsigned char *at = element(x, row, 0);
+        for (int64_t col = 0; col < x->cols; col++)
+            type_store(x->type, at + (size_t)col * x->size,
+                       fill_value(f->fill, x->type, f->key, index + (uint64_t)col, col));
+    }
+}
+
+void matrix_fill(struct matrix *x, enum matrix_fill fill, uint64_t seed, uint64_t stream)
+{
+    struct filling filling = { x, fill, random_key(seed, stream) };
+    const int64_t grain = 65536 / (x->cols + 1) + 1;
+    parallel_for(x->rows, grain, fill_rows, &filling);
+}
