@@ -77,18 +77,19 @@ $(GEN)/%.row: $(GEN)/kernels.mk ;
 .SECONDEXPANSION:
 # With line markers for ptxas, whose words then name our lines; without (-P) for a driver that compiles the text.
 $(KERNELS:%=$(GEN)/%.i): $(GEN)/%.i: $$(SOURCE_$$*) $(GEN)/%.row
-	$(call QUIET,CPP  )$(CPP_PTX) -I$(dir $<) @$(GEN)/$*.row -MMD -MP -MT $@ -MF $(GEN)/$*.d $< -o $@ \
-	    $(if $(LINEINFO),&& awk -f tools/lineinfo.awk $@ > $@.new && mv $@.new $@)
+	$(call QUIET,CPP  )$(CPP_PTX) -I$(<D) @$(GEN)/$*.row -MMD -MP -MT $@ -MF $(GEN)/$*.d $< -o $@
 $(PTX): build/ptx/%.ptx: $$(SOURCE_$$*) $(GEN)/%.i | build/ptx
-	$(call QUIET,CPP  )$(CPP_PTX) -P -I$(dir $<) @$(GEN)/$*.row $< -o $@
+	$(call QUIET,CPP  )$(CPP_PTX) -P -I$(<D) @$(GEN)/$*.row $< -o $@
 
 # Names the assembler and its options, so that cubins are made again when either changes.
 ASSEMBLER := $(PTXAS) $(if $(LINEINFO),-lineinfo) $(if $(PTXAS),$(lastword $(shell $(PTXAS) --version)))
 $(GEN)/assembler: FORCE
 	@echo '$(ASSEMBLER)' | cmp -s - $@ || echo '$(ASSEMBLER)' > $@
+ASSEMBLE = $(if $(LINEINFO),awk -f tools/lineinfo.awk $< > $(@:.cubin=.i) &&) \
+    tools/assemble.sh $(PTXAS) $(ARCH_$*) $(if $(LINEINFO),$(@:.cubin=.i),$<) $@ $(if $(LINEINFO),-lineinfo)
 # Without ptxas a cubin is an empty file: the loader reports its kernel as missing, and PTX still serves.
-$(CUBINS): build/cubin/%.cubin: $(GEN)/%.i $(GEN)/assembler tools/assemble.sh | build/cubin
-	$(call QUIET,PTXAS)$(if $(PTXAS),tools/assemble.sh $(PTXAS) $(ARCH_$*) $< $@ $(if $(LINEINFO),-lineinfo),: > $@)
+$(CUBINS): build/cubin/%.cubin: $(GEN)/%.i $(GEN)/assembler tools/assemble.sh tools/lineinfo.awk | build/cubin
+	$(call QUIET,PTXAS)$(if $(PTXAS),$(ASSEMBLE),: > $@)
 $(GEN)/hashes.h: $(CUBINS) tools/pack.sh
 	$(call QUIET,HASH )tools/pack.sh $(SM90_MB) $(ALL_MB) $(CUBINS) > $@
 

@@ -57,7 +57,7 @@ if [ "$1" = - ] || [ "$2" = - ]; then
     say "no CUDA 13 in PATH, CUDA_HOME or /usr/local/cuda has both ptxas and cuda.h: getting nvidia-cuda-nvcc $nvcc and nvidia-cuda-runtime $runtime by pip"
     python3 -m pip --version > /dev/null 2>&1 || apt python3-pip || say "pip is missing (Debian's python3-pip)"
     rm -rf build/toolchain.new
-    if python3 -m pip install --quiet --no-deps --disable-pip-version-check --root-user-action=ignore --target build/toolchain.new \
+    if PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --disable-pip-version-check --target build/toolchain.new \
         "nvidia-cuda-nvcc==$nvcc" "nvidia-cuda-runtime==$runtime" > build/pip.log 2>&1; then
         rm -rf build/toolchain
         mv build/toolchain.new build/toolchain
