@@ -161,7 +161,7 @@ void type_store(enum ptxmm_type type, void *at, double x)
     }
 }
 
-double type_load(enum ptxmm_type type, const void *at)
+static inline double load_type(enum ptxmm_type type, const void *at)
 {
     if (type == PTXMM_F32) {
         uint32_t bits;
@@ -171,6 +171,11 @@ double type_load(enum ptxmm_type type, const void *at)
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
     return type == PTXMM_BF16 ? bf16_to_double(bits) : f16_to_double(bits);
+}
+
+double type_load(enum ptxmm_type type, const void *at)
+{
+    return load_type(type, at);
 }
 
 double type_round(enum ptxmm_type type, double x)
@@ -251,18 +256,23 @@ void matrix_set(struct matrix *x, int64_t row, int64_t col, double value)
     type_store(x->type, element(x, row, col), value);
 }
 
+void matrix_span(const struct matrix *x, int64_t row, int64_t first, int64_t count, double *out)
+{
+    const unsigned char *at = element(x, row, first);
+    if (x->type == PTXMM_F32)
+        for (int64_t i = 0; i < count; i++)
+            out[i] = load_type(PTXMM_F32, at + 4 * i);
+    else if (x->type == PTXMM_BF16)
+        for (int64_t i = 0; i < count; i++)
+            out[i] = load_type(PTXMM_BF16, at + 2 * i);
+    else
+        for (int64_t i = 0; i < count; i++)
+            out[i] = load_type(PTXMM_F16, at + 2 * i);
+}
+
 void matrix_row(const struct matrix *x, int64_t row, double *out)
 {
-    const unsigned char *at = element(x, row, 0);
-    if (x->type == PTXMM_F32)
-        for (int64_t i = 0; i < x->cols; i++)
-            out[i] = type_load(PTXMM_F32, at + 4 * i);
-    else if (x->type == PTXMM_BF16)
-        for (int64_t i = 0; i < x->cols; i++)
-            out[i] = type_load(PTXMM_BF16, at + 2 * i);
-    else
-        for (int64_t i = 0; i < x->cols; i++)
-            out[i] = type_load(PTXMM_F16, at + 2 * i);
+    matrix_span(x, row, 0, x->cols, out);
 }
 
 /* First byte in [first, last) of the whole buffer that is not poison; last if none. */

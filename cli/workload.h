@@ -70,7 +70,8 @@ void matrix_poison(struct matrix *x);  /* back to the state after matrix_create 
 
 double matrix_get(const struct matrix *x, int64_t row, int64_t col);
 void matrix_set(struct matrix *x, int64_t row, int64_t col, double value);
-/* Row `row` as doubles. */
+/* Elements [row, first .. first + count - 1], or the whole row, as doubles. */
+void matrix_span(const struct matrix *x, int64_t row, int64_t first, int64_t count, double *out);
 void matrix_row(const struct matrix *x, int64_t row, double *out);
 
 /* Are guards and padding as matrix_create left them? If not, says where: "3 bytes before the matrix, the last 2 before row 0",
