@@ -21,6 +21,7 @@ endif
 ifeq ($(origin AR),default)
 AR := ar
 endif
+OBJCOPY   ?= objcopy
 JANSSON   ?= -l:libjansson.a# static: the command travels to machines that have no jansson
 
 # Set-up comes before all else, because it decides what is found below.
@@ -48,7 +49,8 @@ LOADER := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard loader/*.c))
 EMU    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard emulator/*.c))
 CLI    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard cli/*.c))
 BENCH  := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard bench/*.c))
-TESTS  := $(patsubst tests/%.c,$(OUT)/tests/%,$(filter-out tests/stub_driver.c tests/gemm_case.c,$(wildcard tests/*.c)))
+SHARED_TEST := $(wildcard tests/gemm_*.c)# of the programs that run kernels
+TESTS  := $(patsubst tests/%.c,$(OUT)/tests/%,$(filter-out tests/stub_driver.c $(SHARED_TEST),$(wildcard tests/*.c)))
 TESTPP := $(patsubst tests/%.cpp,$(OUT)/tests/%_cpp,$(wildcard tests/*.cpp))
 
 VERSION := $(shell awk '/define PTXMM_VERSION_/ { v = v s $$3; s = "." } END { print v }' include/ptxmm.h)
@@ -105,10 +107,15 @@ $(OUT)/obj/%_cpp.o: %.cpp
 	@mkdir -p $(@D)
 	$(call QUIET,CXX  )$(CC) -std=c++11 $(CFLAGS) -Wall -Wextra -Wpedantic -Werror $(SANFLAGS) -MMD -MP -Iinclude -c $< -o $@
 
-$(OUT)/lib/libptxmm.a: $(LOADER)
+# The archive is one object whose hidden names are local, so that none can meet a name of the program that links it. Tests of
+# the inner parts link libloader.a, where they are not.
+$(OUT)/lib/libptxmm.a: $(OUT)/obj/ptxmm.o
+$(OUT)/obj/ptxmm.o: $(LOADER)
+	$(call QUIET,LINK )$(CC) -r -nostdlib -o $@ $^ && $(OBJCOPY) --localize-hidden $@
+$(OUT)/obj/libloader.a: $(LOADER)
 $(OUT)/lib/libptxmm_emulator.a: $(EMU)
 $(OUT)/obj/libcli.a: $(filter-out %/main.o,$(CLI))
-$(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm_emulator.a $(OUT)/obj/libcli.a: | $(OUT)/lib
+$(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm_emulator.a $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a: | $(OUT)/lib
 	$(call QUIET,AR   )rm -f $@ && $(AR) rcs $@ $^
 $(OUT)/lib/libptxmm.so: $(LOADER) | $(OUT)/lib
 	$(call QUIET,LINK )$(SHARED)$(SONAME) -o $@.$(VERSION) $^ && ln -sf $(@F).$(VERSION) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
@@ -122,8 +129,8 @@ $(OUT)/bin/ptxmm-bench: $(BENCH)
 $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
 	$(call QUIET,LINK )$(PROGRAM)
 $(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
-$(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a
-$(patsubst %,$(OUT)/tests/%,kernels compare_drivers): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard tests/gemm_case.c))
+$(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
+$(filter $(OUT)/tests/kernels $(OUT)/tests/compare_drivers,$(TESTS)): $(SHARED_TEST:%.c=$(OUT)/obj/%.o)
 $(TESTS) $(TESTPP): $(OUT)/tests/%: $(OUT)/obj/tests/%.o | $(OUT)/tests $(OUT)/ptx
 	$(call QUIET,LINK )$(PROGRAM) -lcmocka -Wl,-rpath,'$$ORIGIN/../lib'
 $(OUT)/tests/libstub_driver.so: $(OUT)/obj/tests/stub_driver.o
