@@ -153,7 +153,7 @@ tests: $(ALL) $(ALLTESTS)
 demo: all
 	@tools/demo.sh $(OUT)
 test: tests
-	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTPP) $(TESTS)
+	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' LINEINFO=$(LINEINFO) MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTPP) $(TESTS)
 test-gpu: tests
 	@tools/run-gpu-tests.sh $(OUT)
 bench: all

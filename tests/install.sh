@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is installed works from where it lies: the README's example compiles by pkg-config, shared and static, C and C++, and runs.
+# What is installed works from where it lies: the README's example compiles by pkg-config, shared and static, and runs.
 cd "$(dirname "$0")/.." || exit 1
 out=${OUT:-build}
 case $out in */san) echo "skip install: sanitizers change how programs are linked"; exit ;; esac
@@ -45,12 +45,6 @@ else
         -Wl,-Bdynamic $(pkg-config --static --libs-only-l ptxmm | sed 's/-lptxmm//') -o "$dir/static"
     check static/runs "$dir/static"
     check static/alone sh -c "! readelf -d '$dir/static' | grep -q 'NEEDED.*ptxmm'"
-    if echo '#include <cstdint>' | $cc -fsyntax-only -x c++ - 2> /dev/null; then
-        check c++ $cc -x c++ -std=c++11 -Wall -Wextra -Werror "$dir/example.c" -x none $(pkg-config --cflags --libs ptxmm) -o "$dir/cpp"
-        check c++/runs env LD_LIBRARY_PATH="$dir/usr/lib" "$dir/cpp"
-    else
-        echo "skip install/c++: no C++ compiler here"
-    fi
 fi
 check uninstall make -s uninstall PREFIX="$dir/usr"
 left=$(find "$dir/usr" ! -type d)
