@@ -5,13 +5,13 @@
 #     ```ptx file=ptx/sm90/gemm.ptx label=multiply
 #
 # Its lines stand in that file in this order and together, at or after the line that opens the label: `multiply:` at the
-# margin, or `#define multiply`; without label=, anywhere. Leading and trailing spaces do not count, blank lines neither; a line
+# head of a line, or `#define multiply`; without label=, anywhere. Leading and trailing spaces do not count, blank lines neither; a line
 # of `...` alone leaves lines out. Blocks of ```ptx without file= are refused: a sketch that is no quote is fenced as ```text.
 function squeeze(s) { gsub(/^[ \t]+|[ \t\r]+$/, "", s); return s }
 function complain(why) { printf "%s:%d: %s\n", doc, opened, why; bad++ }
 function check(   line, raw, n, i, j, at, start, gap, src) {
     while ((line = getline raw < source) > 0) {
-        if (label != "" && !start && (index(raw, label ":") == 1 || raw ~ "^#[ \t]*define[ \t]+" label "([ (\t]|$)")) start = n + 1
+        if (label != "" && !start && (raw ~ "^[ \t]*" label ":" || raw ~ "^#[ \t]*define[ \t]+" label "([ (\t]|$)")) start = n + 1
         if (squeeze(raw) != "") src[++n] = squeeze(raw)
     }
     close(source)
