@@ -5,9 +5,10 @@
 #     ```ptx file=ptx/sm90/gemm.ptx label=multiply
 #
 # Its lines stand in that file in this order and together, at or after the line that opens the label: `multiply:` at the
-# head of a line, or `#define multiply`; without label=, anywhere. Leading and trailing spaces do not count, blank lines neither; a line
-# of `...` alone leaves lines out. Blocks of ```ptx without file= are refused: a sketch that is no quote is fenced as ```text.
-function squeeze(s) { gsub(/^[ \t]+|[ \t\r]+$/, "", s); return s }
+# head of a line, or `#define multiply`; without label=, or with label=-, anywhere. Spaces at either end, the backslash that
+# continues a macro, and blank lines do not count; a line of `...` alone leaves lines out. Blocks of ```ptx without file= are
+# refused: a sketch that is no quote is fenced as ```text.
+function squeeze(s) { sub(/[ \t\r]*\\?[ \t\r]*$/, "", s); sub(/^[ \t]+/, "", s); return s }
 function complain(why) { printf "%s:%d: %s\n", doc, opened, why; bad++ }
 function check(   line, raw, n, i, j, at, start, gap, src) {
     while ((line = getline raw < source) > 0) {
@@ -41,7 +42,7 @@ FNR == 1 { if (inside) complain("the fence is never closed"); inside = 0; doc = 
     inside = 1; opened = FNR; source = label = ""; quoted = best = 0
     for (i = 2; i <= NF; i++) {
         if ($i ~ /^file=/) source = substr($i, 6)
-        if ($i ~ /^label=/) label = substr($i, 7)
+        if ($i ~ /^label=./ && $i != "label=-") label = substr($i, 7)
     }
     if ($1 ~ /```ptx$/ && source == "") complain("a ptx block needs file= (a sketch is fenced as ```text)")
     next
