@@ -1,0 +1,156 @@
+/* gemm_foreign.c -- launches a kernel by what ptxmm_abi.h says and nothing else, as a foreign runtime would. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gemm_case.h"
+
+const char *foreign_name(enum foreign_mistake mistake)
+{
+    static const char *const names[FOREIGN_MISTAKES] = {
+        [FOREIGN_NONE] = "none",
+        [FOREIGN_ABI_VERSION] = "abi-version",
+        [FOREIGN_SHARED_MEMORY] = "shared-memory",
+        [FOREIGN_THREADS] = "threads",
+    };
+    return (unsigned)mistake < FOREIGN_MISTAKES ? names[mistake] : "?";
+}
+
+static bool failed(struct gemm_run *run, const char *text)
+{
+    snprintf(run->error, sizeof run->error, "%s", text);
+    return false;
+}
+
+/* The whole file with a 0 behind it; NULL if it cannot be read. The caller frees. */
+static char *read_text(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    if (!file) return NULL;
+    if (fseek(file, 0, SEEK_END) == 0) {
+        const long size = ftell(file);
+        text = size > 0 ? malloc((size_t)size + 1) : NULL;
+        rewind(file);
+        if (text && fread(text, 1, (size_t)size, file) == (size_t)size) {
+            text[size] = 0;
+        } else {
+            free(text);
+            text = NULL;
+        }
+    }
+    fclose(file);
+    return text;
+}
+
+/* The kernel from its cubin or, where that has no code for the device (an emulator), from its PTX. */
+static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
+{
+    struct gpu *gpu = &rig->gpu;
+    const struct ptxmm_kernel_info *kernel = run->c->kernel;
+    struct ptxmm_image image;
+    struct ptxmm_error error;
+    size_t index = 0;
+    while (ptxmm_kernel(index) != kernel) index++;
+    CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (ptxmm_kernel_image(index, &image, &error) == PTXMM_OK && image.size)
+        result = gpu->LibraryLoadData(library, image.bytes, NULL, NULL, 0, NULL, NULL, 0);
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s/%s.ptx", rig->ptx_dir, kernel->name);
+        char *text = read_text(path);
+        if (!text) {
+            snprintf(run->error, sizeof run->error, "cannot read %s", path);
+            return false;
+        }
+        result = gpu->LibraryLoadData(library, text, NULL, NULL, 0, NULL, NULL, 0);
+        free(text);
+    }
+    return gpu_ok(gpu, result, "cuLibraryLoadData") || failed(run, gpu->error);
+}
+
+/* One row of the header's table of tensor maps. */
+static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct matrix *x, CUdeviceptr address, uint64_t inner,
+                   uint32_t box_rows)
+{
+    const CUtensorMapDataType type = x->type == PTXMM_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                     : x->type == PTXMM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    const cuuint64_t dims[2] = { inner, (cuuint64_t)x->rows };
+    const cuuint64_t strides[1] = { (cuuint64_t)x->ld * x->size };
+    const cuuint32_t box[2] = { (cuuint32_t)(128 / x->size), box_rows }, steps[2] = { 1, 1 };
+    CUtensorMap made;
+    const CUresult result = gpu->TensorMapEncodeTiled(&made, type, 2, (void *)(uintptr_t)address, dims, strides, box, steps,
+                                                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    memcpy(map, &made, sizeof *map);
+    return gpu_ok(gpu, result, "cuTensorMapEncodeTiled");
+}
+
+static uint32_t tiles(int64_t size, uint32_t tile)
+{
+    return (uint32_t)((size + tile - 1) / tile);
+}
+
+bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake, CUresult *launched)
+{
+    struct gpu *gpu = &rig->gpu;
+    const struct gemm_case *c = run->c;
+    const struct ptxmm_kernel_info *kernel = c->kernel;
+    const struct ptxmm_arguments *given = &run->arguments;
+    *launched = CUDA_SUCCESS;
+
+    struct ptxmm_gemm_args args = {
+        .abi_version = PTXMM_ABI_VERSION + (mistake == FOREIGN_ABI_VERSION),
+        .m = (uint32_t)c->m,
+        .n = (uint32_t)c->n,
+        .k_slices = tiles(c->k, kernel->tile_k),
+        .tiles_m = tiles(c->m, kernel->tile_m),
+        .tiles_n = tiles(c->n, kernel->tile_n),
+        .raster = 3,
+        .d = given->d,
+        .ldd = (uint64_t)run->d.ld,
+        .c = given->c,
+        .ldc = (uint64_t)run->cm.ld,
+        .alpha_at = given->alpha_at,
+        .beta_at = given->beta_at,
+        .alpha = given->alpha,
+        .beta = given->beta,
+    };
+    if (!encode(gpu, &args.map_a, &run->a, given->a, (uint64_t)c->k, kernel->tile_m) ||
+        !encode(gpu, &args.map_b, &run->b, given->b, (uint64_t)c->k, kernel->tile_n) ||
+        !encode(gpu, &args.map_d, &run->d, given->d, (uint64_t)c->n, 64))
+        return failed(run, gpu->error);
+
+    CUlibrary library;
+    CUkernel entry;
+    if (!load(rig, run, &library)) return false;
+    const uint32_t shared = kernel->shared_bytes - (mistake == FOREIGN_SHARED_MEMORY ? 1024 : 0);
+    bool ok = gpu_ok(gpu, gpu->LibraryGetKernel(&entry, library, kernel->name), "cuLibraryGetKernel") &&
+              gpu_ok(gpu,
+                     gpu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared, entry, gpu->device),
+                     "cuKernelSetAttribute");
+    if (ok) {
+        const uint32_t all = args.tiles_m * args.tiles_n, sms = (uint32_t)gpu->sm_count;
+        CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+        cluster.value.clusterDim.x = kernel->cluster;
+        cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+        const CUlaunchConfig config = {
+            .gridDimX = all < sms ? all : sms / kernel->cluster * kernel->cluster,
+            .gridDimY = 1, .gridDimZ = 1,
+            .blockDimX = kernel->threads - (mistake == FOREIGN_THREADS ? 128 : 0),
+            .blockDimY = 1, .blockDimZ = 1,
+            .sharedMemBytes = shared,
+            .attrs = &cluster,
+            .numAttrs = kernel->cluster > 1,
+        };
+        void *parameters[] = { &args };
+        *launched = gpu->LaunchKernelEx(&config, (CUfunction)entry, parameters, NULL);
+        ok = *launched != CUDA_SUCCESS || mistake != FOREIGN_NONE ||
+             gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize");
+    }
+    if (!ok) failed(run, gpu->error);
+    /* After a mistake the kernel may still run or the context be lost: the process ends soon and the image goes with it. */
+    if (mistake == FOREIGN_NONE) gpu->LibraryUnload(library);
+    return ok;
+}
