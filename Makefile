@@ -172,7 +172,7 @@ install: all
 uninstall:
 	@tools/install.sh -u '$(DESTDIR)' '$(PREFIX)' '$(LIBDIR)' $(VERSION)
 clean:
-	rm -rf $(filter-out build/toolchain,$(wildcard build/*))
+	rm -rf $(filter-out build/toolchain build/disassembler,$(wildcard build/*))
 help:
 	@sed -n 's/^#? \{0,1\}//p' Makefile
 
@@ -184,7 +184,7 @@ help:
 #? make bench      times the kernels against cuBLASLt (ARGS= for ptxmm-bench)
 #? make show K=    the text of a kernel after cpp; make sass K= its machine code, where a disassembler is found
 #? make install    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make uninstall takes the same away
-#? make setup      only the set-up; make clean removes build/ but for build/toolchain
+#? make setup      only the set-up; make clean removes build/ but for what pip brought
 #? Variables: SAN=1 sanitizers (in build/san), LINEINFO=1 source lines in cubins, V=1 all commands, CC= CFLAGS=
 #?            PTXAS= CUDA_HOME= CUDA_INC= JANSSON=-ljansson SM90_MB= ALL_MB=
 

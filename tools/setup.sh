@@ -62,7 +62,7 @@ if [ "$1" = - ] || [ "$2" = - ]; then
         rm -rf build/toolchain
         mv build/toolchain.new build/toolchain
     else
-        say "pip did not get them: $(tail -n 1 build/pip.log)"
+        say "pip did not get them (build/pip.log): $(tail -n 1 build/pip.log)"
     fi
     set -- $(tools/find-cuda.sh)
     if [ "$2" = - ]; then
