@@ -333,7 +333,7 @@ struct ptxmm_model {
 };
 struct ptxmm_model_result {
     double time;        /* end of the last epilogue */
-    double tensor_busy; /* tiles * slices * mma / time of the last slice's end */
+    double tensor_busy; /* tiles * slices * mma / time */
 };
 PTXMM_API enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model, struct ptxmm_model_result *result,
                                             struct ptxmm_error *error);
