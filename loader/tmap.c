@@ -1,0 +1,43 @@
+/* tmap.c -- tensor maps. */
+#include "tmap.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SWIZZLE_BYTES = 128, ALIGNMENT = 16 };
+
+/* TMA only copies, so a type of the same size that it knows would do; the true one lets a debugger show the matrix. */
+static CUtensorMapDataType data_type(enum ptxmm_type type)
+{
+    switch (type) {
+    case PTXMM_BF16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case PTXMM_F16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case PTXMM_F32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    default: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    }
+}
+
+enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent, enum ptxmm_type type, uint32_t box_rows,
+                              const char *operand, struct ptxmm_tensor_map *map, struct ptxmm_error *error)
+{
+    uint64_t bytes = (uint64_t)extent->type_bits / 8;
+    // K = 0 and so on: a dimension may not be 0, and nothing of it is read.
+    cuuint64_t dims[2] = { extent->inner > 0 ? (cuuint64_t)extent->inner : 1,
+                           extent->outer > 0 ? (cuuint64_t)extent->outer : 1 };
+    // A single row has no next one; any stride serves that the driver accepts.
+    cuuint64_t stride = extent->outer > 1 ? (cuuint64_t)extent->ld * bytes : ALIGNMENT;
+    if (stride == 0 || extent->inner == 0)
+        stride = ALIGNMENT;
+    cuuint32_t box[2] = { (cuuint32_t)(SWIZZLE_BYTES / bytes), box_rows };
+    cuuint32_t element_strides[2] = { 1, 1 };
+    _Alignas(128) CUtensorMap encoded;
+    CUresult result = driver->TensorMapEncodeTiled(
+        &encoded, data_type(type), 2, NULL, dims, &stride, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result)
+        return driver_failed(driver, error, result,
+                             "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64 ", stride %" PRIu64 " bytes, box %u x %u)",
+                             operand, (uint64_t)dims[0], (uint64_t)dims[1], (uint64_t)stride, box[0], box[1]);
+    memcpy(map, &encoded, sizeof *map);
+    return PTXMM_OK;
+}
