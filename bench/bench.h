@@ -1,0 +1,43 @@
+/* bench.h -- the run: what was asked for, what is open, what came out. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <jansson.h>
+
+#include "measure.h"
+#include "shapes.h"
+
+enum { PROTOCOL_PAIR = 1, PROTOCOL_COOL = 2, PROTOCOL_SUSTAINED = 4 };
+
+struct bench {
+    /* asked for */
+    enum ptxmm_type type, out_type;
+    const char *kernel;   /* NULL: the one the library selects */
+    bool all_kernels;
+    int protocols;
+    int pairs, cool_repeats, bursts;
+    uint64_t seed;
+    /* open */
+    struct ptxmm *mm;
+    struct gpu gpu;
+    struct ptxmm_device device;
+    struct nvml *nvml;     /* NULL: clocks are unknown */
+    struct cublaslt *lt;   /* NULL: ours is timed alone */
+    struct measure measure;
+    /* came out */
+    json_t *results;
+    int wrong;             /* products or measurements that failed */
+    struct ratio {
+        double log_sum;
+        int count;
+    } first[3], best[3];   /* speed against cuBLASLt's first heuristic and best of eight, by protocol */
+};
+
+/* One line on stderr that says what is going on; NULL ends it. */
+void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Checks and times one product, prints its rows of the table and appends to bench->results. `place` is "2/3". */
+void bench_product(struct bench *bench, const struct shape *shape, const char *place);
+void bench_table_head(void);
+
+#endif

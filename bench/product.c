@@ -1,0 +1,450 @@
+/* product.c -- one product: data, check, protocols, rows of the table. Nothing is timed whose result is wrong. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "cli/check.h"
+
+static const char *const protocol_names[3] = { "pair", "cool", "sustained" };
+
+/* The data of one product, on the host and in every set. */
+struct data {
+    struct matrix a, b, d, theirs; /* theirs: D of cuBLASLt's first heuristic */
+    bool have_theirs;
+};
+
+struct contest {
+    struct contestant ours, first, best;
+    bool lt;      /* there is a first */
+    bool another; /* best is not first */
+    double flops;
+};
+
+/* What one protocol gave. Best alternates with ours in a loop of its own, so it has its own times of ours. */
+struct protocol_times {
+    struct times ours, first, ours_beside_best, best;
+    struct nvml_state state;
+};
+
+/* ---- data ----------------------------------------------------------------------------------------------------- */
+
+static int64_t aligned(enum ptxmm_type type, int64_t columns)
+{
+    const int64_t unit = 16 / (int64_t)type_bytes(type);
+    return (columns + unit - 1) / unit * unit;
+}
+
+static size_t held_bytes(const struct matrix *x)
+{
+    return (size_t)x->rows * (size_t)x->ld * x->size;
+}
+
+static void sets_free(struct bench *bench)
+{
+    struct measure *m = &bench->measure;
+    for (int i = 0; i < m->set_count; i++) {
+        gpu_free(&bench->gpu, m->sets[i].a);
+        gpu_free(&bench->gpu, m->sets[i].b);
+        gpu_free(&bench->gpu, m->sets[i].d);
+    }
+    m->set_count = m->next_set = 0;
+}
+
+static void data_free(struct bench *bench, struct data *data)
+{
+    sets_free(bench);
+    matrix_destroy(&data->a);
+    matrix_destroy(&data->b);
+    matrix_destroy(&data->d);
+    matrix_destroy(&data->theirs);
+}
+
+/* Enough sets to be three times the L2 cache, so that no launch finds its operands there. */
+static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct data *data)
+{
+    struct measure *m = &bench->measure;
+    struct gpu *gpu = &bench->gpu;
+    if (!matrix_create(&data->a, p->a.type, p->m, p->k, p->a.ld, MATRIX_INPUT) ||
+        !matrix_create(&data->b, p->b.type, p->n, p->k, p->b.ld, MATRIX_INPUT) ||
+        !matrix_create(&data->d, p->d.type, p->m, p->n, p->d.ld, MATRIX_OUTPUT) ||
+        !matrix_create(&data->theirs, p->d.type, p->m, p->n, p->d.ld, MATRIX_OUTPUT)) {
+        snprintf(m->error, sizeof m->error, "host memory is exhausted");
+        return false;
+    }
+    matrix_fill(&data->a, FILL_NORMAL, bench->seed, STREAM_A);
+    matrix_fill(&data->b, FILL_NORMAL, bench->seed, STREAM_B);
+    const size_t a = held_bytes(&data->a), b = held_bytes(&data->b), d = held_bytes(&data->d);
+    const double wanted = 3.0 * (double)bench->device.l2_bytes / (double)(a + b + d);
+    const int count = wanted < 2 ? 2 : wanted > MEASURE_MAX_SETS ? MEASURE_MAX_SETS : (int)ceil(wanted);
+    for (m->set_count = 0; m->set_count < count;) {
+        struct ptxmm_arguments *set = &m->sets[m->set_count++];
+        *set = (struct ptxmm_arguments){ .a = gpu_alloc(gpu, a), .b = gpu_alloc(gpu, b), .d = gpu_alloc(gpu, d), .alpha = 1 };
+        bool ok = set->a && set->b && set->d;
+        if (ok && m->set_count == 1)
+            ok = gpu_upload(gpu, set->a, data->a.data, a) && gpu_upload(gpu, set->b, data->b.data, b);
+        else
+            ok = ok && gpu_ok(gpu, gpu->MemcpyDtoD(set->a, m->sets[0].a, a), "cuMemcpyDtoD") &&
+                 gpu_ok(gpu, gpu->MemcpyDtoD(set->b, m->sets[0].b, b), "cuMemcpyDtoD");
+        if (!ok) {
+            snprintf(m->error, sizeof m->error, "%s", gpu->error);
+            return false;
+        }
+    }
+    return gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize");
+}
+
+/* ---- right? --------------------------------------------------------------------------------------------------- */
+
+static bool result_of(struct bench *bench, const struct contestant *contestant, struct matrix *d)
+{
+    struct gpu *gpu = &bench->gpu;
+    struct measure *m = &bench->measure;
+    const size_t bytes = held_bytes(d);
+    if (!gpu_ok(gpu, gpu->MemsetD8(m->sets[0].d, 0xff, bytes), "cuMemsetD8") ||
+        !gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize")) {
+        snprintf(m->error, sizeof m->error, "%s", gpu->error);
+        return false;
+    }
+    if (!measure_launch(m, contestant, &m->sets[0])) return false;
+    if (gpu_ok(gpu, gpu->StreamSynchronize(m->stream), "cuStreamSynchronize") &&
+        gpu_download(gpu, d->data, m->sets[0].d, bytes))
+        return true;
+    snprintf(m->error, sizeof m->error, "%s", gpu->error);
+    return false;
+}
+
+static bool right(struct bench *bench, const struct data *data, const struct matrix *d, struct check_result *result)
+{
+    const struct check_problem problem = {
+        .a = &data->a, .b = &data->b, .d = d, .alpha = 1, .seed = bench->seed, .samples = 1024, .element_work = 1 << 24,
+        .block_work = (int64_t)1 << 31,
+    };
+    check_product(&problem, result);
+    return result->ok;
+}
+
+static int64_t different(const struct matrix *x, const struct matrix *y)
+{
+    int64_t count = 0;
+    for (int64_t r = 0; r < x->rows; r++) {
+        const unsigned char *p = x->data + (size_t)r * (size_t)x->ld * x->size;
+        const unsigned char *q = y->data + (size_t)r * (size_t)y->ld * y->size;
+        if (memcmp(p, q, (size_t)x->cols * x->size) == 0) continue;
+        for (int64_t c = 0; c < x->cols; c++) count += memcmp(p + (size_t)c * x->size, q + (size_t)c * x->size, x->size) != 0;
+    }
+    return count;
+}
+
+/* ---- words and numbers ---------------------------------------------------------------------------------------- */
+
+static json_t *json_times(const struct times *times, double flops)
+{
+    const struct summary s = times_summary(times);
+    json_t *samples = json_array();
+    for (int i = 0; i < times->count; i++) json_array_append_new(samples, json_real(times->seconds[i] * 1e6));
+    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "median_us", s.median * 1e6, "low_quartile_us", s.low * 1e6,
+                     "high_quartile_us", s.high * 1e6, "tflops", flops / s.median / 1e12, "samples_us", samples);
+}
+
+static json_t *json_state(const struct nvml_state *state)
+{
+    json_t *object = json_object();
+    if (state->sm_mhz >= 0) json_object_set_new(object, "sm_mhz", json_integer(state->sm_mhz));
+    if (state->memory_mhz >= 0) json_object_set_new(object, "memory_mhz", json_integer(state->memory_mhz));
+    if (state->watts >= 0) json_object_set_new(object, "watts", json_real(state->watts));
+    if (state->celsius >= 0) json_object_set_new(object, "celsius", json_integer(state->celsius));
+    return object;
+}
+
+void bench_table_head(void)
+{
+    printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as cuBLASLt\n\n");
+    printf("%-18s %-28s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "protocol", "ours us",
+           "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
+}
+
+static double spread(const struct summary *s)
+{
+    return s->median > 0 ? 50 * (s->high - s->low) / s->median : 0;
+}
+
+/* Theirs over ours, of the same alternation: how many times as fast we are. */
+static double speed(const struct times *ours, const struct times *theirs)
+{
+    return times_summary(theirs).median / times_summary(ours).median;
+}
+
+static void print_row(const char *shape, const char *kernel, const char *protocol, const struct protocol_times *t, double flops)
+{
+    const struct times *first = &t->first, *best = &t->best;
+    const struct nvml_state *state = &t->state;
+    const struct summary o = times_summary(&t->ours), f = times_summary(first), b = times_summary(best);
+    printf("%-18s %-28s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, protocol, o.median * 1e6, spread(&o), flops / o.median / 1e12);
+    if (first->count)
+        printf(" %9.2f %6.2f %6.3f |", f.median * 1e6, spread(&f), speed(&t->ours, first));
+    else
+        printf(" %9s %6s %6s |", "-", "-", "-");
+    if (best->count)
+        printf(" %9.2f %6.3f |", b.median * 1e6, speed(&t->ours_beside_best, best));
+    else
+        printf(" %9s %6s |", "-", "-");
+    if (state->sm_mhz >= 0)
+        printf(" %5d", state->sm_mhz);
+    else
+        printf(" %5s", "-");
+    if (state->watts >= 0)
+        printf(" %4.0f", state->watts);
+    else
+        printf(" %4s", "-");
+    if (state->celsius >= 0)
+        printf(" %3d\n", state->celsius);
+    else
+        printf(" %3s\n", "-");
+    fflush(stdout);
+}
+
+static void add_ratio(struct ratio *ratio, double speed_)
+{
+    ratio->log_sum += log(speed_);
+    ratio->count++;
+}
+
+/* ---- timing --------------------------------------------------------------------------------------------------- */
+
+static bool time_pair(struct bench *bench, const struct contest *c, struct protocol_times *t)
+{
+    struct measure *m = &bench->measure;
+    struct nvml_state ignored;
+    /* Alone, ours alternates with itself: the same protocol, the same gaps. */
+    if (!measure_pair(m, &c->ours, c->lt ? &c->first : &c->ours, bench->pairs, &t->ours, &t->first, &t->state)) return false;
+    if (!c->lt) t->first.count = 0;
+    if (c->another) return measure_pair(m, &c->ours, &c->best, bench->pairs, &t->ours_beside_best, &t->best, &ignored);
+    t->ours_beside_best = t->ours;
+    t->best = t->first;
+    return true;
+}
+
+static bool time_cool(struct bench *bench, const struct contest *c, struct protocol_times *t)
+{
+    struct measure *m = &bench->measure;
+    struct nvml_state ignored;
+    if (!measure_cool(m, &c->ours, bench->cool_repeats, &t->ours, &t->state)) return false;
+    t->ours_beside_best = t->ours;
+    if (c->lt && !measure_cool(m, &c->first, bench->cool_repeats, &t->first, &ignored)) return false;
+    if (c->another) return measure_cool(m, &c->best, bench->cool_repeats, &t->best, &ignored);
+    t->best = t->first;
+    return true;
+}
+
+static bool time_sustained(struct bench *bench, const struct contest *c, struct protocol_times *t)
+{
+    struct measure *m = &bench->measure;
+    struct nvml_state ignored;
+    struct times rough = { 0 };
+    if (!measure_pair(m, &c->ours, &c->ours, 4, &rough, &t->first, &ignored)) return false;
+    t->first.count = 0;
+    const double seconds = times_summary(&rough).median;
+    for (int i = 0; i < bench->bursts; i++) {
+        if (!measure_burst(m, &c->ours, seconds, &t->ours, &t->state)) return false;
+        if (c->lt && !measure_burst(m, &c->first, seconds, &t->first, &ignored)) return false;
+        if (c->another && !measure_burst(m, &c->best, seconds, &t->best, &ignored)) return false;
+    }
+    t->ours_beside_best = t->ours;
+    if (!c->another) t->best = t->first;
+    return true;
+}
+
+static bool time_all(struct bench *bench, const struct shape *shape, const char *kernel, const char *place,
+                     const struct contest *c, json_t *object)
+{
+    static bool (*const protocols[3])(struct bench *, const struct contest *, struct protocol_times *) = { time_pair, time_cool,
+                                                                                                           time_sustained };
+    for (int i = 0; i < 3; i++) {
+        if (!(bench->protocols >> i & 1)) continue;
+        struct protocol_times t;
+        memset(&t, 0, sizeof t);
+        bench_progress("[%s] %s %s: %s", place, shape->name, kernel, protocol_names[i]);
+        if (!protocols[i](bench, c, &t)) return false;
+        bench_progress(NULL);
+        print_row(shape->name, kernel, protocol_names[i], &t, c->flops);
+        json_t *timing = json_pack("{s:o, s:o}", "ours", json_times(&t.ours, c->flops), "state", json_state(&t.state));
+        if (t.first.count) {
+            const double first = speed(&t.ours, &t.first), best = speed(&t.ours_beside_best, &t.best);
+            add_ratio(&bench->first[i], first);
+            add_ratio(&bench->best[i], best);
+            json_object_set_new(timing, "cublaslt_first", json_times(&t.first, c->flops));
+            json_object_set_new(timing, "speed_to_first", json_real(first));
+            json_object_set_new(timing, "ours_beside_best", json_times(&t.ours_beside_best, c->flops));
+            json_object_set_new(timing, "cublaslt_best", json_times(&t.best, c->flops));
+            json_object_set_new(timing, "speed_to_best", json_real(best));
+            json_object_set_new(timing, "best_algorithm", json_integer(c->best.algorithm));
+        }
+        json_object_set_new(object, protocol_names[i], timing);
+    }
+    return true;
+}
+
+/* ---- one kernel, one product ---------------------------------------------------------------------------------- */
+
+static void give_up(struct bench *bench, const struct shape *shape, const char *kernel, json_t *object, const char *what,
+                    const char *why)
+{
+    bench_progress(NULL);
+    printf("%-18s %-28s %s: %s\n", shape->name, kernel, what, why);
+    fflush(stdout);
+    json_object_set_new(object, what, json_string(why));
+    if (strcmp(what, "skipped")) bench->wrong++;
+}
+
+static void one_kernel(struct bench *bench, const struct shape *shape, const struct ptxmm_problem *problem,
+                       struct contest *c, struct data *data, const char *place)
+{
+    struct ptxmm_plan *plan;
+    struct ptxmm_error error;
+    json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
+                               (json_int_t)shape->n, "k", (json_int_t)shape->k, "type", type_name(problem->a.type), "out_type",
+                               type_name(problem->d.type));
+    json_array_append_new(bench->results, object);
+    const char *asked = problem->prefer.kernel ? problem->prefer.kernel : "-";
+    if (ptxmm_plan_create(bench->mm, problem, NULL, &plan, &error)) {
+        give_up(bench, shape, asked, object, error.status == PTXMM_ERROR_NO_KERNEL ? "skipped" : "failed", error.text);
+        return;
+    }
+    const struct ptxmm_plan_info *info = ptxmm_plan_info(plan);
+    const char *kernel = info->candidate.kernel->name;
+    json_object_set_new(object, "kernel", json_string(kernel));
+    json_object_set_new(object, "predicted_us", json_real(info->candidate.seconds * 1e6));
+    json_object_set_new(object, "ctas", json_integer(info->grid));
+
+    bench_progress("[%s] %s %s: checking", place, shape->name, kernel);
+    c->ours = (struct contestant){ .plan = plan };
+    struct check_result result;
+    char text[1400];
+    if (!result_of(bench, &c->ours, &data->d)) {
+        give_up(bench, shape, kernel, object, "failed", bench->measure.error);
+    } else if (!right(bench, data, &data->d, &result)) {
+        give_up(bench, shape, kernel, object, "wrong", check_describe(&result, text, sizeof text));
+    } else {
+        json_t *checked = json_pack("{s:s, s:I, s:f}", "method", result.method, "elements", (json_int_t)result.elements,
+                                    "error_in_tolerances", isfinite(result.max_units) ? result.max_units : -1.0);
+        if (data->have_theirs)
+            json_object_set_new(checked, "elements_unlike_cublaslt", json_integer(different(&data->d, &data->theirs)));
+        json_object_set_new(object, "check", checked);
+        if (!time_all(bench, shape, kernel, place, c, object))
+            give_up(bench, shape, kernel, object, "failed", bench->measure.error);
+        else if (data->have_theirs) {
+            const int64_t count = different(&data->d, &data->theirs);
+            if (count)
+                printf("%-18s %-28s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "", (long long)count,
+                       (long long)(shape->m * shape->n));
+            else
+                printf("%-18s %-28s bits equal to cuBLASLt's first\n", "", "");
+        }
+    }
+    ptxmm_plan_destroy(&plan);
+}
+
+/* The heuristic's first, checked like ours; then the fastest of what it offers. */
+static void prepare_cublaslt(struct bench *bench, const struct shape *shape, struct cublaslt_matmul *matmul, struct data *data,
+                             struct contest *c)
+{
+    struct check_result result;
+    char text[1400];
+    double seconds[CUBLASLT_MAX_ALGORITHMS];
+    int best = 0;
+    c->first = c->best = (struct contestant){ .lt = bench->lt, .matmul = matmul };
+    if (!result_of(bench, &c->first, &data->theirs)) {
+        printf("%-18s cuBLASLt: %s\n", shape->name, bench->measure.error);
+        return;
+    }
+    if (!right(bench, data, &data->theirs, &result)) {
+        printf("%-18s cuBLASLt is wrong: %s\n", shape->name, check_describe(&result, text, sizeof text));
+        return;
+    }
+    data->have_theirs = true;
+    if (!measure_algorithms(&bench->measure, &c->first, seconds, &best)) {
+        printf("%-18s cuBLASLt: %s\n", shape->name, bench->measure.error);
+        return;
+    }
+    c->lt = true;
+    c->best.algorithm = best;
+    c->another = best != 0;
+}
+
+void bench_product(struct bench *bench, const struct shape *shape, const char *place)
+{
+    struct ptxmm_problem problem = {
+        .m = shape->m, .n = shape->n, .k = shape->k,
+        .kind = shape->batch > 1 ? PTXMM_BATCH_STRIDED : PTXMM_DENSE,
+        .batch = shape->batch,
+        .a = { .type = bench->type, .layout = shape->layout[0] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
+        .b = { .type = bench->type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
+        .d = { .type = bench->out_type },
+        .prefer.kernel = bench->kernel,
+    };
+    const bool a_k = problem.a.layout == PTXMM_K_MAJOR, b_k = problem.b.layout == PTXMM_K_MAJOR;
+    problem.a.ld = aligned(bench->type, a_k ? shape->k : shape->m);
+    problem.b.ld = aligned(bench->type, b_k ? shape->k : shape->n);
+    problem.d.ld = aligned(bench->out_type, shape->n);
+    if (shape->batch > 1) {
+        problem.a.batch_stride = problem.a.ld * (a_k ? shape->m : shape->k);
+        problem.b.batch_stride = problem.b.ld * (b_k ? shape->n : shape->k);
+        problem.d.batch_stride = problem.d.ld * shape->m;
+    }
+    /* Nothing is prepared for a product that no kernel of the pack serves. */
+    struct ptxmm_candidate *candidates = calloc(ptxmm_kernel_count(), sizeof *candidates);
+    struct contest contest = { .flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k * (double)shape->batch };
+    struct data data = { 0 };
+    struct cublaslt_matmul *matmul = NULL;
+    struct ptxmm_error error;
+    char why[600];
+    size_t count = 0, usable = 0;
+    if (!candidates || ptxmm_select(&bench->device, &problem, candidates, ptxmm_kernel_count(), &count, &error)) {
+        printf("%-18s failed: %s\n", shape->name, candidates ? error.text : "host memory is exhausted");
+        bench->wrong++;
+        goto done;
+    }
+    while (usable < count && candidates[usable].reason == PTXMM_REASON_NONE) usable++;
+    if (usable == 0 || shape->batch > 1 || !a_k || !b_k) {
+        /* The reason of the kernels that come closest: those of the right type. */
+        size_t close = 0;
+        while (close + 1 < count && (candidates[close].reason == PTXMM_REASON_TYPE ||
+                                     candidates[close].reason == PTXMM_REASON_ARCHITECTURE ||
+                                     candidates[close].reason == PTXMM_REASON_NOT_ASKED))
+            close++;
+        if (usable)
+            snprintf(why, sizeof why, "this program makes data for single products with layout kk only");
+        else
+            ptxmm_candidate_describe(&candidates[close], why, sizeof why);
+        json_t *object = json_pack("{s:s, s:I, s:I, s:I}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
+                                   (json_int_t)shape->n, "k", (json_int_t)shape->k);
+        json_array_append_new(bench->results, object);
+        give_up(bench, shape, "-", object, "skipped", why);
+        goto done;
+    }
+
+    bench_progress("[%s] %s: data", place, shape->name);
+    if (!data_make(bench, &problem, &data)) {
+        bench_progress(NULL);
+        printf("%-18s failed: %s\n", shape->name, bench->measure.error);
+        bench->wrong++;
+        goto done;
+    }
+    if (bench->lt) {
+        bench_progress("[%s] %s: cuBLASLt", place, shape->name);
+        if (cublaslt_matmul_create(bench->lt, &problem, 64 << 20, &matmul, why, sizeof why))
+            printf("%-18s cuBLASLt: %s\n", shape->name, why);
+        else
+            prepare_cublaslt(bench, shape, matmul, &data, &contest);
+    }
+    for (size_t i = 0; i < (bench->all_kernels ? usable : 1); i++) {
+        if (bench->all_kernels) problem.prefer.kernel = candidates[i].kernel->name;
+        one_kernel(bench, shape, &problem, &contest, &data, place);
+    }
+done:
+    cublaslt_matmul_destroy(&matmul);
+    data_free(bench, &data);
+    free(candidates);
+}
