@@ -123,7 +123,7 @@ $(OUT)/lib/libptxmm_emulator.so: $(EMU) | $(OUT)/lib
 	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
 
 # Programs need nothing of the machine they run on but libc; tests look for libcmocka beside them first.
-PROGRAM = $(LINK) -o $@ $(filter %.o %.a,$^) $(JANSSON) -lm -ldl
+PROGRAM = $(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(JANSSON) -lm -ldl
 $(OUT)/bin/ptxmm: $(OUT)/obj/cli/main.o
 $(OUT)/bin/ptxmm-bench: $(BENCH)
 $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin

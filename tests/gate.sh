@@ -99,12 +99,14 @@ done
 
 # kernels.def itself.
 rows() { printf '%b\n' "$1" > "$dir/kernels.def"; tools/rows.sh "$dir/kernels.def" "$dir/rows"; }
-good='KERNEL(90, a, gemm, one, bf16, bf16, f32, bf16, 128, 256, 64, 4, 384, 1, 1024)'
-rows "$good" && grep -q 'KERNELS := sm90_one$' "$dir/rows/kernels.mk" && echo "ok gate/def/good" || echo "not ok gate/def/good"
-expect_refusal gate/def/columns 'kernels.def:2: a row has 15 columns, this one has 14' rows "$good\nKERNEL(90, a, gemm, two, bf16, bf16, f32, bf16, 128, 256, 64, 4, 384, 1)"
-expect_refusal gate/def/twice 'kernels.def:2: sm90_one is already in line 1' rows "$good\n$good"
-expect_refusal gate/def/number 'column 13 must be a positive number, it is "many"' rows "KERNEL(90, a, gemm, one, bf16, bf16, f32, bf16, 128, 256, 64, 4, many, 1, 1024)"
-expect_refusal gate/def/word 'column 3 must be a lower-case word, it is "7"' rows "KERNEL(90, a, 7, one, bf16, bf16, f32, bf16, 128, 256, 64, 4, 384, 1, 1024)"
+good=$(grep -m 1 '^KERNEL' ptx/kernels.def | tr -d ' ')
+name=$(echo "$good" | awk -F'[(,]' '{ print "sm" $2 "_" $5 }')
+width=$(echo "$good" | awk -F, '{ print NF }')
+rows "$good" && grep -q "KERNELS := $name\$" "$dir/rows/kernels.mk" && echo "ok gate/def/good" || echo "not ok gate/def/good"
+expect_refusal gate/def/columns "kernels.def:2: a row has $width columns, this one has $((width - 1))" rows "$good\n${good%,*})"
+expect_refusal gate/def/twice "kernels.def:2: $name is already in line 1" rows "$good\n$good"
+expect_refusal gate/def/number "column $width must be a positive number, it is \"many\"" rows "${good%,*},many)"
+expect_refusal gate/def/word 'column 2 must be a lower-case word, it is "7"' rows "$(echo "$good" | sed 's/,[af],/,7,/')"
 expect_refusal gate/def/split 'a row is KERNEL(...) on one line' rows "KERNEL(90, a,\ngemm)"
 expect_refusal gate/def/empty 'there is no row' rows ''
 

@@ -6,16 +6,19 @@
 set -eu
 def=$1 out=$2
 mkdir -p "$out"
-awk -v out="$out" -v def="$def" '
+# The columns in order, as the macros they become. Those without one are suffix, source and name.
+columns='SM,,,,TYPE_A,TYPE_B,TYPE_ACC,TYPE_D,BM,BN,BK,STAGES,THREADS,CLUSTER,SMEM'
+awk -v out="$out" -v def="$def" -v columns="$columns" '
+BEGIN { width = split(columns, macro, ",") }
 function bad(why) { printf "%s:%d: %s\n", def, FNR, why > "/dev/stderr"; failed = 1 }
 /^[ \t]*KERNEL[ \t]*\(/ {
     row = $0
     gsub(/[ \t]/, "", row)
     if (row !~ /^KERNEL\([^()]*\)$/) { bad("a row is KERNEL(...) on one line"); next }
     n = split(substr(row, 8, length(row) - 8), f, ",")
-    if (n != 15) { bad("a row has 15 columns, this one has " n); next }
+    if (n != width) { bad("a row has " width " columns, this one has " n); next }
     for (i = 1; i <= n; i++) {
-        number = i == 1 || i >= 9
+        number = macro[i] !~ /^$|^TYPE_|^SCHEDULE$/
         if (number && f[i] !~ /^[1-9][0-9]*$/) bad("column " i " must be a positive number, it is \"" f[i] "\"")
         if (!number && f[i] !~ /^[a-z][a-z0-9_]*$/) bad("column " i " must be a lower-case word, it is \"" f[i] "\"")
     }
@@ -24,11 +27,9 @@ function bad(why) { printf "%s:%d: %s\n", def, FNR, why > "/dev/stderr"; failed 
     seen[name] = FNR
     names = names " " name
     rules = rules "SOURCE_" name " := ptx/sm" f[1] "/" f[3] ".ptx\nARCH_" name " := sm_" f[1] f[2] "\n"
-    split("SM,,,,TYPE_A,TYPE_B,TYPE_ACC,TYPE_D,BM,BN,BK,STAGES,THREADS,CLUSTER,SMEM", macro, ",")
-    # Columns 5 to 15 follow the order of the macros; the first four are architecture, suffix, source and name.
     file = out "/" name ".row.new"
-    printf "-DKERNEL=%s\n-DSM=%s\n", name, f[1] > file
-    for (i = 5; i <= 15; i++) printf "-D%s=%s\n", macro[i], f[i] > file
+    printf "-DKERNEL=%s\n-DTARGET=sm_%s%s\n", name, f[1], f[2] > file
+    for (i = 1; i <= n; i++) if (macro[i] != "") printf "-D%s=%s\n", macro[i], f[i] > file
     close(file)
 }
 END {
