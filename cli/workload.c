@@ -79,6 +79,8 @@ static const char *const type_names[] = {
 
 const char *type_name(enum ptxmm_type type)
 {
+    if (type == PTXMM_BF16_OR_F16)
+        return "bf16_or_f16";
     return (size_t)type < sizeof type_names / sizeof *type_names ? type_names[type] : "?";
 }
 

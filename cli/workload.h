@@ -83,7 +83,7 @@ enum matrix_fill {
     FILL_ZEROS,
     FILL_ONES,        /* the product is K exactly */
     FILL_SMALL_INT,   /* integers -3..3: products and sums are exact up to K = 1.8 million */
-    FILL_POWERS,      /* +-2^e, e in -3..3: exact up to K = 8192 */
+    FILL_POWERS,      /* +-2^e, e in -3..3: exact up to K = 4096 */
     FILL_ALTERNATING, /* +1, -1 along a row */
     FILL_WIDE,        /* N(0,1) * 2^e, e in -12..12 (f16: -6..6) */
     FILL_SPECIALS,    /* N(0,1) with one element in 64 zero, minus zero, subnormal, largest or smallest normal */

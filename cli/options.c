@@ -1,0 +1,400 @@
+/* options.c -- the command line. argp keeps the tables and writes the help; what is wrong is said here, in one line. */
+#include "options.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workload.h"
+
+enum key {
+    KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
+    KEY_M, KEY_N, KEY_K, KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH, KEY_KERNEL, KEY_SMS,
+    KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT, KEY_QUICK, KEY_FULL, KEY_FORCE,
+    KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE, KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
+};
+
+#define HELP    { "help", KEY_HELP, NULL, 0, "this text", -1 }
+#define JSON    { "json", KEY_JSON, NULL, 0, "one JSON object on standard output, nothing else", 0 }
+#define DRIVER                                                                                                   \
+    { "driver", KEY_DRIVER, "PATH|emulator", 0,                                                                  \
+      "the CUDA driver library; emulator: the one that comes with ptxmm and needs no GPU (default: $PTXMM_DRIVER, "  \
+      "else libcuda.so.1)", 0 },                                                                                 \
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "folder with the kernels as PTX, for drivers that take no cubins", 0 }
+#define DEVICE  { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 }
+#define ARCH    { "arch", KEY_ARCH, "sm90|sm100", 0, "the architecture", 0 }
+#define SIZES                                                                                                    \
+    { "m", KEY_M, "ROWS", 0, "rows of A and D", 0 }, { "n", KEY_N, "COLUMNS", 0, "columns of B and D", 0 },      \
+    { "k", KEY_K, "DEPTH", 0, "columns of A, rows of B", 0 }
+#define TYPES                                                                                                    \
+    { "type", KEY_TYPE, "bf16|f16", 0, "type of A and B", 0 },                                                   \
+    { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D and C (default: that of A and B)", 0 }
+#define LEADING                                                                                                  \
+    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory", 0 },                                \
+    { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", 0 },                                       \
+    { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", 0 },                                          \
+    { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", 0 }
+#define CHOICE                                                                                                   \
+    { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", 0 },                                          \
+    { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", 0 }
+#define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 }
+#define END     { NULL, 0, NULL, 0, NULL, 0 }
+
+static const struct argp_option devices_options[] = { JSON, DRIVER, HELP, END };
+static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
+static const struct argp_option plan_options[] = {
+    SIZES, TYPES, LEADING, ARCH, CHOICE, { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", 0 }, JSON, HELP, END
+};
+static const struct argp_option run_options[] = {
+    SIZES, TYPES, LEADING,
+    { "a", KEY_A, "A.npy", 0, "A, M x K, float32 or float16", 0 },
+    { "b", KEY_B, "B.npy", 0, "B, K x N", 0 },
+    { "c", KEY_C, "C.npy", 0, "C, M x N", 0 },
+    { "out", KEY_OUT, "D.npy", 0, "write D there: float16 for f16, else float32", 0 },
+    { "alpha", KEY_ALPHA, "NUMBER", 0, "factor of the product (default 1)", 0 },
+    { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", 0 },
+    SEED, { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20, on the emulator 1)", 0 }, CHOICE, DEVICE, DRIVER, JSON,
+    HELP, END
+};
+static const struct argp_option verify_options[] = {
+    { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", 0 },
+    { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", 0 },
+    { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", 0 }, SEED, DEVICE, DRIVER, JSON, HELP, END
+};
+static const struct argp_option export_options[] = {
+    ARCH, { "force", KEY_FORCE, NULL, 0, "write into a folder that is not empty", 0 },
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", 0 }, HELP, END
+};
+static const struct argp_option model_options[] = {
+    { "tiles", KEY_TILES, "COUNT", 0, "tiles that one CTA computes (default 3)", 0 },
+    { "slices", KEY_SLICES, "COUNT", 0, "K-slices of a tile (default 6)", 0 },
+    { "stages", KEY_STAGES, "COUNT", 0, "load slots (default: a table over 1 to 8; 4 in the drawing)", 0 },
+    { "accumulators", KEY_ACCUMULATORS, "COUNT", 0, "accumulator buffers (default: 1 and 2; 2 in the drawing)", 0 },
+    { "issue", KEY_ISSUE, "TIME", 0, "between two loads (default 1)", 0 },
+    { "load", KEY_LOAD, "TIME", 0, "from a load's issue to its data (default 12)", 0 },
+    { "mma", KEY_MMA, "TIME", 0, "of the tensor core for one slice (default 4)", 0 },
+    { "epilogue", KEY_EPILOGUE, "TIME", 0, "of one tile (default 8)", 0 },
+    { "svg", KEY_SVG, "FILE", 0, "draw the timeline", 0 }, JSON, HELP, END
+};
+
+static const struct {
+    struct command command;
+    const struct argp_option *options;
+    const char *arguments; /* in the usage line */
+    const char *doc;
+} commands[] = {
+    { { "devices", "what the driver has", command_devices }, devices_options, "",
+      "Lists the devices and which kernels of the pack each can run." },
+    { { "kernels", "what the pack has", command_kernels }, kernels_options, "", "Lists the kernels. Needs no GPU." },
+    { { "plan", "which kernel would run, why, how fast; needs no GPU", command_plan }, plan_options, "--m M --n N --k K",
+      "Judges every kernel for D[M,N] = A[M,K] B[K,N] and predicts its time. Needs no GPU: --arch names the part (default sm90).\v"
+      "Exit code 1: no kernel can run this.\n\nExample:  ptxmm plan --m 8192 --n 4096 --k 7168 --type bf16" },
+    { { "run", "multiply, check, time", command_run }, run_options, "--m M --n N --k K | --a A.npy --b B.npy",
+      "Computes D = alpha * A B + beta * C from random normal data or from .npy files, checks all of D against double precision "
+      "and prints time and error.\v"
+      "Exit codes: 0 right, 1 wrong, 2 bad input, 3 no driver or device.\n\nExamples:\n"
+      "  ptxmm run --m 4096 --n 4096 --k 4096\n  ptxmm run --a A.npy --b B.npy --type f16 --out-type f32 --out D.npy\n"
+      "  ptxmm run --m 256 --n 300 --k 200 --driver emulator" },
+    { { "verify", "sweep shapes through every kernel", command_verify }, verify_options, "",
+      "Runs every kernel on edge shapes with normal and exact data and guard bands, and checks every element." },
+    { { "export", "cubins, PTX and manifest.json into a folder", command_export }, export_options, "DIR",
+      "Writes what a foreign runtime needs to launch the kernels itself. Needs no GPU." },
+    { { "model", "the pipeline model, as a table or a drawing", command_model }, model_options, "",
+      "How load slots and accumulator buffers keep a tensor core busy.\v"
+      "Example:  ptxmm model --stages 4 --epilogue 30 --svg timeline.svg" },
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+int complain(const struct options *o, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fprintf(stderr, "ptxmm%s%s: ", o->command ? " " : "", o->command ? o->command : "");
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    return EXIT_USAGE;
+}
+
+/* ---- values ---- */
+
+/* Reading stops at the first offence; argp then only has to be left. */
+struct reader {
+    struct options *options;
+    const struct argp_option *table;
+    bool wrong, done;
+};
+
+static const char *option_name(const struct argp_option *table, int key)
+{
+    while (table->name && table->key != key)
+        table++;
+    return table->name ? table->name : "?";
+}
+
+static void must_be(struct reader *r, int key, const char *text, const char *what)
+{
+    complain(r->options, "--%s is \"%s\", must be %s", option_name(r->table, key), text, what);
+    r->wrong = true;
+}
+
+static bool digits(const char *text, uint64_t *value)
+{
+    if (!*text)
+        return false;
+    *value = 0;
+    for (; *text; text++)
+        if (!isdigit((unsigned char)*text) || __builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, *text - '0', value))
+            return false;
+    return true;
+}
+
+static int64_t whole(struct reader *r, int key, const char *text, int64_t low, int64_t high)
+{
+    uint64_t value;
+    if (digits(text, &value) && value <= INT64_MAX && (int64_t)value >= low && (int64_t)value <= high)
+        return (int64_t)value;
+    char what[96];
+    if (high == INT64_MAX)
+        snprintf(what, sizeof what, "a whole number of at least %lld and below 2^63", (long long)low);
+    else
+        snprintf(what, sizeof what, "a whole number from %lld to %lld", (long long)low, (long long)high);
+    must_be(r, key, text, what);
+    return low;
+}
+
+static double number(struct reader *r, int key, const char *text, double low, double high)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (*text && !isspace((unsigned char)*text) && !*end && value >= low && value <= high)
+        return value;
+    char what[96];
+    snprintf(what, sizeof what, "a number from %g to %g", low, high);
+    must_be(r, key, text, what);
+    return 0;
+}
+
+static float factor(struct reader *r, int key, const char *text)
+{
+    return (float)number(r, key, text, -0x1.fffffep127, 0x1.fffffep127);
+}
+
+static void read_type(struct reader *r, int key, const char *text, enum ptxmm_type *type)
+{
+    if (!type_parse(text, type) || (key == KEY_TYPE && *type == PTXMM_F32))
+        must_be(r, key, text, key == KEY_TYPE ? "bf16 or f16" : "bf16, f16 or f32");
+}
+
+static void read_arch(struct reader *r, const char *text)
+{
+    if (!strcmp(text, "sm90") || !strcmp(text, "sm100"))
+        r->options->arch = text;
+    else
+        must_be(r, KEY_ARCH, text, "sm90 or sm100");
+}
+
+static void read_kernel(struct reader *r, const char *text)
+{
+    if (ptxmm_kernel_by_name(text))
+        r->options->kernel = text;
+    else
+        must_be(r, KEY_KERNEL, text, "one of the names that `ptxmm kernels` lists");
+}
+
+static const char *file_name(struct reader *r, int key, const char *text)
+{
+    if (!*text)
+        must_be(r, key, text, "the name of a file");
+    return text;
+}
+
+static error_t read_option(int key, char *text, struct argp_state *state)
+{
+    struct reader *r = state->input;
+    struct options *o = r->options;
+    const double longest = 1e15;
+    switch (key) {
+    case KEY_DRIVER: o->driver = file_name(r, key, text); break;
+    case KEY_PTX_DIR: o->ptx_dir = file_name(r, key, text); break;
+    case KEY_DEVICE: o->device = (int)whole(r, key, text, 0, 1023); break;
+    case KEY_JSON: o->json = true; break;
+    case KEY_M: o->m = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_N: o->n = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_K: o->k = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_LDA: o->lda = whole(r, key, text, 1, INT64_MAX); break;
+    case KEY_LDB: o->ldb = whole(r, key, text, 1, INT64_MAX); break;
+    case KEY_LDC: o->ldc = whole(r, key, text, 1, INT64_MAX); break;
+    case KEY_LDD: o->ldd = whole(r, key, text, 1, INT64_MAX); break;
+    case KEY_TYPE: read_type(r, key, text, &o->type); break;
+    case KEY_OUT_TYPE: read_type(r, key, text, &o->out_type); break;
+    case KEY_ARCH: read_arch(r, text); break;
+    case KEY_KERNEL: read_kernel(r, text); break;
+    case KEY_SMS: o->sms = whole(r, key, text, 1, 65535); break;
+    case KEY_ALPHA: o->alpha = factor(r, key, text); break;
+    case KEY_BETA: o->beta = factor(r, key, text); break;
+    case KEY_A: o->a = file_name(r, key, text); break;
+    case KEY_B: o->b = file_name(r, key, text); break;
+    case KEY_C: o->c = file_name(r, key, text); break;
+    case KEY_OUT: o->out = file_name(r, key, text); break;
+    case KEY_SEED:
+        if (!digits(text, &o->seed))
+            must_be(r, key, text, "a whole number from 0 to 18446744073709551615");
+        break;
+    case KEY_REPEAT: o->repeat = whole(r, key, text, 1, 1000000); break;
+    case KEY_QUICK: o->full = false; break;
+    case KEY_FULL: o->full = true; break;
+    case KEY_FORCE: o->force = true; break;
+    case KEY_TILES: o->model.tiles = whole(r, key, text, 1, 1000000); break;
+    case KEY_SLICES: o->model.slices = whole(r, key, text, 1, 1000000); break;
+    case KEY_STAGES:
+        o->model.stages = (int)whole(r, key, text, 1, 1000);
+        o->stages_given = true;
+        break;
+    case KEY_ACCUMULATORS:
+        o->model.accumulators = (int)whole(r, key, text, 1, 1000);
+        o->accumulators_given = true;
+        break;
+    case KEY_ISSUE: o->model.issue = number(r, key, text, 0, longest); break;
+    case KEY_LOAD: o->model.load = number(r, key, text, 0, longest); break;
+    case KEY_MMA: o->model.mma = number(r, key, text, 0, longest); break;
+    case KEY_EPILOGUE: o->model.epilogue = number(r, key, text, 0, longest); break;
+    case KEY_SVG: o->svg = file_name(r, key, text); break;
+    case KEY_HELP:
+    case KEY_VERSION: r->done = true; return ECANCELED;
+    case ARGP_KEY_ARG:
+        if (!strcmp(o->command, "export") && !o->folder && *text) {
+            o->folder = text;
+            break;
+        }
+        complain(o, "\"%s\" is one argument too many", text);
+        r->wrong = true;
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return r->wrong ? ECANCELED : 0;
+}
+
+/* argp could not make sense of an option: which one, and why? */
+static void name_offender(struct reader *r, const char *text)
+{
+    const size_t length = strcspn(text, "=");
+    int matches = 0;
+    const struct argp_option *found = NULL;
+    for (const struct argp_option *row = r->table; row->name && strncmp(text, "--", 2) == 0; row++)
+        if (!strncmp(row->name, text + 2, length - 2)) {
+            found = row;
+            matches++;
+            if (strlen(row->name) == length - 2) {
+                matches = 1;
+                break;
+            }
+        }
+    if (matches == 1 && found->arg && !text[length])
+        complain(r->options, "--%s has no value, must be followed by %s", found->name, found->arg);
+    else if (matches == 1 && !found->arg && text[length])
+        complain(r->options, "--%s is given \"%s\", but takes no value", found->name, text + length + 1);
+    else if (matches > 1)
+        complain(r->options, "\"%.*s\" is the beginning of several options", (int)length, text);
+    else
+        complain(r->options, "\"%.*s\" is not an option; `ptxmm %s --help` lists them", (int)length, text, r->options->command);
+    r->wrong = true;
+}
+
+/* ---- help ---- */
+
+static void overview(void)
+{
+    printf("ptxmm %d.%d.%d -- matrix multiplication from hand-written PTX, for NVIDIA Hopper and Blackwell\n\n"
+           "usage: ptxmm [--driver PATH|emulator] COMMAND [OPTIONS]\n\n",
+           PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-9s %s\n", commands[i].command.name, commands[i].command.words);
+    printf("\n  ptxmm COMMAND --help    the options of a command\n  ptxmm --version\n\n"
+           "Examples:\n"
+           "  ptxmm plan --m 4096 --n 4096 --k 4096                        what would run on an H200, and how fast\n"
+           "  ptxmm run --m 4096 --n 4096 --k 4096                         multiply on the GPU and check\n"
+           "  ptxmm run --m 200 --n 300 --k 100 --driver emulator          the same without a GPU\n"
+           "  ptxmm run --a A.npy --b B.npy --out D.npy                    your own matrices\n");
+}
+
+const struct command *options_read(int argc, char **argv, struct options *o, int *code)
+{
+    *o = (struct options){ .m = -1, .n = -1, .k = -1, .alpha = 1, .beta = NAN, .seed = 1,
+                           .model = { .tiles = 3, .slices = 6, .stages = 4, .accumulators = 2, .issue = 1, .load = 12,
+                                      .mma = 4, .epilogue = 8 } };
+    *code = EXIT_RIGHT;
+
+    /* Options of all commands that may stand before the command's name. */
+    static const struct argp_option global_options[] = {
+        DRIVER, DEVICE, JSON, { "version", KEY_VERSION, NULL, 0, "", 0 }, HELP, END
+    };
+    int first = 1;
+    while (first < argc && argv[first][0] == '-') /* options with a separate value take two words */
+        first += strchr(argv[first], '=') || !strcmp(argv[first], "--json") || !strcmp(argv[first], "--help") ||
+                         !strcmp(argv[first], "--version") ? 1 : 2;
+    if (first > argc)
+        first = argc;
+
+    const struct argp global = { global_options, read_option, NULL, NULL, NULL, NULL, NULL };
+    struct reader reader = { .options = o, .table = global_options };
+    const unsigned flags = ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER;
+    int at = 0;
+    o->command = NULL;
+    if (first > 1 && argp_parse(&global, first, argv, flags, &at, &reader)) {
+        if (reader.done) {
+            bool version = false;
+            for (int i = 1; i < first; i++)
+                version |= !strcmp(argv[i], "--version");
+            if (version)
+                printf("ptxmm %d.%d.%d\n", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
+            else
+                overview();
+            return NULL;
+        }
+        *code = EXIT_USAGE;
+        if (!reader.wrong)
+            complain(o, "\"%s\" is not an option that may stand before a command, or has no value; see `ptxmm --help`",
+                     argv[at > 1 ? at - 1 : 1]);
+        return NULL;
+    }
+    if (first == argc) {
+        *code = complain(o, "no command is given; `ptxmm --help` lists them");
+        return NULL;
+    }
+    if (!strcmp(argv[first], "help")) {
+        overview();
+        return NULL;
+    }
+    size_t c = 0;
+    while (c < COMMANDS && strcmp(argv[first], commands[c].command.name))
+        c++;
+    if (c == COMMANDS) {
+        *code = complain(o, "\"%s\" is not a command; `ptxmm --help` lists them", argv[first]);
+        return NULL;
+    }
+
+    o->command = commands[c].command.name;
+    const struct argp argp = { commands[c].options, read_option, commands[c].arguments, commands[c].doc, NULL, NULL, NULL };
+    reader.table = commands[c].options;
+    if (argp_parse(&argp, argc - first, argv + first, flags, &at, &reader)) {
+        if (reader.done) {
+            char name[64];
+            snprintf(name, sizeof name, "ptxmm %s", o->command);
+            argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
+            return NULL;
+        }
+        if (!reader.wrong)
+            name_offender(&reader, argv[first + (at > 1 ? at - 1 : 1)]);
+        *code = EXIT_USAGE;
+        return NULL;
+    }
+    return &commands[c].command;
+}

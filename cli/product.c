@@ -1,0 +1,126 @@
+/* product.c -- one product on the device. */
+#include "product.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void product_problem(const struct options *o, struct ptxmm_problem *problem)
+{
+    const enum ptxmm_type in = o->type ? o->type : PTXMM_BF16, out = o->out_type ? o->out_type : in;
+    *problem = (struct ptxmm_problem){
+        .m = o->m < 0 ? 0 : o->m, .n = o->n < 0 ? 0 : o->n, .k = o->k < 0 ? 0 : o->k,
+        .a = { .type = in, .ld = o->lda }, .b = { .type = in, .ld = o->ldb }, .d = { .type = out, .ld = o->ldd },
+        .prefer = { .kernel = o->kernel, .sm_budget = (int)o->sms },
+    };
+    if (o->c || o->beta > 0 || o->beta < 0)
+        problem->c = (struct ptxmm_operand){ .type = out, .ld = o->ldc };
+}
+
+void product_words(const struct ptxmm_problem *p, char *text, size_t size)
+{
+    snprintf(text, size, "D[%lld,%lld] = A[%lld,%lld] B[%lld,%lld]%s, %s x %s -> f32 -> %s", (long long)p->m, (long long)p->n,
+             (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, p->c.type ? " + C" : "", type_name(p->a.type),
+             type_name(p->b.type), type_name(p->d.type));
+}
+
+int64_t aligned_ld(enum ptxmm_type type, int64_t columns)
+{
+    const int64_t unit = 16 / (int64_t)type_bytes(type);
+    return (columns + unit - 1) / unit * unit;
+}
+
+static bool create(struct product *p, struct matrix *x, const char *name, const struct ptxmm_operand *operand, int64_t rows,
+                   int64_t cols, enum matrix_role role)
+{
+    if (matrix_create(x, operand->type, rows, cols, operand->ld, role))
+        return true;
+    snprintf(p->error, sizeof p->error, "%s needs %lld x %lld elements, more than host memory has", name, (long long)rows,
+             (long long)(operand->ld ? operand->ld : cols));
+    return false;
+}
+
+bool product_create(struct product *p, struct session *session, const struct ptxmm_problem *problem, float alpha, float beta)
+{
+    *p = (struct product){ .session = session, .problem = *problem, .alpha = alpha, .beta = beta };
+    return create(p, &p->a, "A", &problem->a, problem->m, problem->k, MATRIX_INPUT) &&
+           create(p, &p->b, "B", &problem->b, problem->n, problem->k, MATRIX_INPUT) &&
+           (!problem->c.type || create(p, &p->c, "C", &problem->c, problem->m, problem->n, MATRIX_INPUT)) &&
+           create(p, &p->d, "D", &problem->d, problem->m, problem->n, MATRIX_OUTPUT);
+}
+
+static bool driver_failed(struct product *p)
+{
+    snprintf(p->error, sizeof p->error, "%s", p->session->gpu.error);
+    return false;
+}
+
+bool product_upload(struct product *p)
+{
+    const struct matrix *all[4] = { &p->a, &p->b, &p->c, &p->d };
+    for (int i = 0; i < 4; i++)
+        if (all[i]->base) {
+            p->at[i] = gpu_alloc(&p->session->gpu, all[i]->bytes);
+            if (!p->at[i] || !gpu_upload(&p->session->gpu, p->at[i], all[i]->base, all[i]->bytes))
+                return driver_failed(p);
+        }
+    return true;
+}
+
+bool product_plan(struct product *p)
+{
+    struct ptxmm_error error;
+    if (!ptxmm_plan_create(p->session->mm, &p->problem, NULL, &p->plan, &error))
+        return true;
+    snprintf(p->error, sizeof p->error, "%s", error.text);
+    return false;
+}
+
+bool product_launch(struct product *p, CUstream stream)
+{
+    const struct ptxmm_arguments arguments = {
+        .a = p->at[0] + p->a.guard, .b = p->at[1] + p->b.guard, .c = p->at[2] ? p->at[2] + p->c.guard : 0,
+        .d = p->at[3] + p->d.guard, .alpha = p->alpha, .beta = p->beta,
+    };
+    struct ptxmm_error error;
+    if (!ptxmm_plan_run(p->plan, &arguments, stream, &error))
+        return true;
+    snprintf(p->error, sizeof p->error, "%s", error.text);
+    p->faulted = error.status == PTXMM_ERROR_DRIVER || error.status == PTXMM_ERROR_CONTEXT_FAULTED;
+    return false;
+}
+
+bool product_download(struct product *p)
+{
+    struct gpu *gpu = &p->session->gpu;
+    if (!gpu_ok(gpu, gpu->CtxSynchronize(), "waiting for the kernel")) {
+        p->faulted = true;
+        return driver_failed(p);
+    }
+    return gpu_download(gpu, p->d.base, p->at[3], p->d.bytes) || driver_failed(p);
+}
+
+bool product_check(const struct product *p, bool exact, uint64_t seed, struct check_result *result, char *text, size_t size)
+{
+    const struct check_problem check = { .a = &p->a, .b = &p->b, .c = p->c.base ? &p->c : NULL, .d = &p->d, .alpha = p->alpha,
+                                         .beta = p->beta, .exact = exact, .seed = seed };
+    check_product(&check, result);
+    check_describe(result, text, size);
+    char where[256];
+    if (matrix_intact(&p->d, where, sizeof where))
+        return result->ok;
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "memory around D was written: %s\n", where);
+    result->ok = false;
+    return false;
+}
+
+void product_destroy(struct product *p)
+{
+    ptxmm_plan_destroy(&p->plan);
+    for (int i = 0; i < 4; i++)
+        gpu_free(&p->session->gpu, p->at[i]);
+    matrix_destroy(&p->a);
+    matrix_destroy(&p->b);
+    matrix_destroy(&p->c);
+    matrix_destroy(&p->d);
+}

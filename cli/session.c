@@ -1,0 +1,110 @@
+/* session.c -- opening the pack and a driver. */
+#define _GNU_SOURCE
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EMULATOR "libptxmm_emulator.so"
+
+void executable_folder(char *text, size_t size)
+{
+    const ssize_t n = readlink("/proc/self/exe", text, size - 1);
+    text[n < 0 ? 0 : n] = 0;
+    char *slash = strrchr(text, '/');
+    if (slash)
+        *slash = 0;
+    else
+        snprintf(text, size, ".");
+}
+
+bool find_ptx_folder(const struct options *o, char *text, size_t size)
+{
+    const char *environment = getenv("PTXMM_PTX_DIR");
+    if (o->ptx_dir || (environment && *environment)) {
+        snprintf(text, size, "%s", o->ptx_dir ? o->ptx_dir : environment);
+        return true;
+    }
+    static const char *const places[] = { "../ptx", "../share/ptxmm/ptx" }; /* of a build, of an installation */
+    char folder[2048];
+    executable_folder(folder, sizeof folder);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(text, size, "%s/%s", folder, places[i]);
+        if (!access(text, R_OK | X_OK))
+            return true;
+    }
+    *text = 0;
+    return false;
+}
+
+/* The library that --driver names: "emulator" is the one beside the executable, else the dynamic linker may know it. */
+static const char *driver_path(const struct options *o, char *text, size_t size)
+{
+    if (!o->driver || strcmp(o->driver, "emulator"))
+        return o->driver;
+    char folder[2048];
+    executable_folder(folder, sizeof folder);
+    snprintf(text, size, "%s/../lib/" EMULATOR, folder);
+    if (access(text, R_OK))
+        snprintf(text, size, EMULATOR);
+    return text;
+}
+
+int session_open(struct session *s, const struct options *o, bool with_device)
+{
+    *s = (struct session){ 0 };
+    char driver[2200], ptx[2200];
+    struct ptxmm_options open_options = { .driver = driver_path(o, driver, sizeof driver) };
+    if (find_ptx_folder(o, ptx, sizeof ptx))
+        open_options.ptx_dir = ptx;
+
+    struct ptxmm_error error;
+    const enum ptxmm_status status = ptxmm_open(&s->mm, &open_options, &error);
+    if (status) {
+        const bool emulator = o->driver && !strcmp(o->driver, "emulator");
+        complain(o, "%s%s", error.text,
+                 status != PTXMM_ERROR_NO_DRIVER ? ""
+                 : emulator                      ? " (the emulator is built by make, into ../lib beside the command)"
+                                                 : "; without a GPU, --driver emulator runs the kernels on the CPU");
+        return EXIT_NO_DEVICE;
+    }
+    if (!with_device)
+        return 0;
+    if (!gpu_open(&s->gpu, ptxmm_driver_path(s->mm), o->device)) {
+        complain(o, "%s (driver library %s)", s->gpu.error, ptxmm_driver_path(s->mm));
+        s->gpu = (struct gpu){ 0 };
+        session_close(s);
+        return EXIT_NO_DEVICE;
+    }
+    if (ptxmm_device_query(s->mm, o->device, &s->device, &error)) {
+        complain(o, "%s", error.text);
+        session_close(s);
+        return EXIT_NO_DEVICE;
+    }
+    return 0;
+}
+
+void session_close(struct session *s)
+{
+    ptxmm_close(&s->mm, NULL); /* before the context goes: kernels are unloaded from it */
+    gpu_close(&s->gpu);
+}
+
+void session_describe(const struct session *s, char *text, size_t size)
+{
+    const int v = s->gpu.driver_version;
+    snprintf(text, size, "%s, sm_%d, %d SMs, %s for CUDA %d.%d (%s)", s->device.name, s->device.arch, s->device.sm_count,
+             gpu_is_emulator(&s->gpu) ? "the ptxmm emulator on this CPU," : "driver", v / 1000, v % 1000 / 10,
+             ptxmm_driver_path(s->mm));
+}
+
+int device_failed(const struct session *s, const struct options *o, const char *what, const char *why)
+{
+    complain(o, "%s failed: %s", what, why);
+    const char *report = gpu_report(&s->gpu);
+    if (*report)
+        fprintf(stderr, "%s%s", report, report[strlen(report) - 1] == '\n' ? "" : "\n");
+    return EXIT_NO_DEVICE;
+}
