@@ -24,7 +24,7 @@ if ! command -v strace > /dev/null; then
     echo "skip quiet: no strace here"
     exit
 fi
-trace plan "$out/bin/ptxmm" plan --m 300 --n 500 --k 700 --type bf16 --arch sm90
+trace plan "$out/bin/ptxmm" plan --m 300 --n 504 --k 712 --type bf16 --arch sm90
 if [ -e "$out/lib/libptxmm_emulator.so" ]; then
     trace run "$out/bin/ptxmm" run --driver emulator --m 256 --n 256 --k 128 --type bf16
 else
