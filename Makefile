@@ -50,8 +50,8 @@ EMU    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard emulator/*.c))
 CLI    := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard cli/*.c))
 BENCH  := $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard bench/*.c))
 SHARED_TEST := $(wildcard tests/gemm_*.c)# of the programs that run kernels
-TESTS  := $(patsubst tests/%.c,$(OUT)/tests/%,$(filter-out tests/stub_driver.c $(SHARED_TEST),$(wildcard tests/*.c)))
-TESTPP := $(patsubst tests/%.cpp,$(OUT)/tests/%_cpp,$(wildcard tests/*.cpp))
+DRIVERS := $(wildcard tests/*_driver.c)# driver libraries made for tests
+TESTS  := $(patsubst tests/%.c,$(OUT)/tests/%,$(filter-out $(DRIVERS) $(SHARED_TEST),$(wildcard tests/*.c)))
 
 VERSION := $(shell awk '/define PTXMM_VERSION_/ { v = v s $$3; s = "." } END { print v }' include/ptxmm.h)
 SONAME  := libptxmm.so.$(firstword $(subst ., ,$(VERSION)))
@@ -103,9 +103,6 @@ $(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o: MORE = -froundi
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call QUIET,CC   )$(COMPILE) $(MORE) -c $< -o $@
-$(OUT)/obj/%_cpp.o: %.cpp
-	@mkdir -p $(@D)
-	$(call QUIET,CXX  )$(CC) -std=c++11 $(CFLAGS) -Wall -Wextra -Wpedantic -Werror $(SANFLAGS) -MMD -MP -Iinclude -c $< -o $@
 
 # The archive is one object whose hidden names are local, so that none can meet a name of the program that links it. Tests of
 # the inner parts link libloader.a, where they are not.
@@ -131,10 +128,10 @@ $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
 $(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
 $(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
 $(filter $(OUT)/tests/kernels $(OUT)/tests/compare_drivers,$(TESTS)): $(SHARED_TEST:%.c=$(OUT)/obj/%.o)
-$(TESTS) $(TESTPP): $(OUT)/tests/%: $(OUT)/obj/tests/%.o | $(OUT)/tests $(OUT)/ptx
+$(TESTS): $(OUT)/tests/%: $(OUT)/obj/tests/%.o | $(OUT)/tests $(OUT)/ptx
 	$(call QUIET,LINK )$(PROGRAM) -lcmocka -Wl,-rpath,'$$ORIGIN/../lib'
-$(OUT)/tests/libstub_driver.so: $(OUT)/obj/tests/stub_driver.o
-	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^
+$(OUT)/tests/lib%_driver.so: $(OUT)/obj/tests/%_driver.o | $(OUT)/tests
+	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
 
 build/ptx build/cubin $(OUT)/lib $(OUT)/bin $(OUT)/tests:
 	@mkdir -p $@
@@ -143,7 +140,7 @@ build/san/ptx: | build/ptx
 
 # ---- targets -------------------------------------------------------------------------------------
 ALL := $(CUBINS) $(PTX) $(LIBS) $(EMULIBS) $(COMMAND) $(BENCHES)
-ALLTESTS := $(TESTS) $(TESTPP) $(if $(wildcard tests/stub_driver.c),$(OUT)/tests/libstub_driver.so)
+ALLTESTS := $(TESTS) $(DRIVERS:tests/%.c=$(OUT)/tests/lib%.so)
 
 all: $(ALL)
 	@$(if $(PTXAS),,echo "No ptxas was found: the libraries hold no kernels. make setup gets one, or set PTXAS or CUDA_HOME.")
@@ -153,7 +150,7 @@ tests: $(ALL) $(ALLTESTS)
 demo: all
 	@tools/demo.sh $(OUT)
 test: tests
-	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' LINEINFO=$(LINEINFO) MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTPP) $(TESTS)
+	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' LINEINFO=$(LINEINFO) MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTS)
 test-gpu: tests
 	@tools/run-gpu-tests.sh $(OUT)
 bench: all
