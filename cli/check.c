@@ -355,7 +355,7 @@ const char *check_describe(const struct check_result *r, char *text, size_t size
         return text;
     add(&t, "%lld%s wrong; first at [%lld, %lld]: expected %.9g (within %.3g before rounding), got %.9g\n",
         (long long)r->wrong, r->more ? " and more are" : r->wrong == 1 ? " is" : " are", (long long)r->row, (long long)r->col,
-        r->expected, r->tolerance, r->got);
+        r->expected, r->tolerance, isnan(r->got) ? NAN : r->got);
     for (int row = 0; row < r->map_rows; row++)
         add(&t, "  %s\n", r->map[row]);
     return text;

@@ -20,67 +20,69 @@ enum key {
     KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE, KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
 };
 
+/* Each option is a group of its own, so that argp keeps the order in which they are written. */
+#define IN_ORDER (__COUNTER__ + 1)
 #define HELP    { "help", KEY_HELP, NULL, 0, "this text", -1 }
-#define JSON    { "json", KEY_JSON, NULL, 0, "one JSON object on standard output, nothing else", 0 }
-#define DRIVER                                                                                                   \
-    { "driver", KEY_DRIVER, "PATH|emulator", 0,                                                                  \
-      "the CUDA driver library; emulator: the one that comes with ptxmm and needs no GPU (default: $PTXMM_DRIVER, "  \
-      "else libcuda.so.1)", 0 },                                                                                 \
-    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "folder with the kernels as PTX, for drivers that take no cubins", 0 }
-#define DEVICE  { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 }
-#define ARCH    { "arch", KEY_ARCH, "sm90|sm100", 0, "the architecture", 0 }
-#define SIZES                                                                                                    \
-    { "m", KEY_M, "ROWS", 0, "rows of A and D", 0 }, { "n", KEY_N, "COLUMNS", 0, "columns of B and D", 0 },      \
-    { "k", KEY_K, "DEPTH", 0, "columns of A, rows of B", 0 }
-#define TYPES                                                                                                    \
-    { "type", KEY_TYPE, "bf16|f16", 0, "type of A and B", 0 },                                                   \
-    { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D and C (default: that of A and B)", 0 }
-#define LEADING                                                                                                  \
-    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory", 0 },                                \
-    { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", 0 },                                       \
-    { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", 0 },                                          \
-    { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", 0 }
-#define CHOICE                                                                                                   \
-    { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", 0 },                                          \
-    { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", 0 }
-#define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 }
+#define JSON    { "json", KEY_JSON, NULL, 0, "one JSON object on standard output, nothing else", IN_ORDER }
+#define DRIVER                                                                                                     \
+    { "driver", KEY_DRIVER, "PATH", 0,                                                                             \
+      "the CUDA driver library; the word emulator: the one that comes with ptxmm and needs no GPU (default: $PTXMM_DRIVER, "\
+      "else libcuda.so.1)", IN_ORDER },                                                                            \
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "folder with the kernels as PTX, for drivers that take no cubins", IN_ORDER }
+#define DEVICE  { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", IN_ORDER }
+#define ARCH    { "arch", KEY_ARCH, "ARCH", 0, "the architecture: sm90 or sm100", IN_ORDER }
+#define SIZES                                                                                                      \
+    { "m", KEY_M, "ROWS", 0, "rows of A and D", IN_ORDER }, { "n", KEY_N, "COLUMNS", 0, "columns of B and D", IN_ORDER },\
+    { "k", KEY_K, "DEPTH", 0, "columns of A, rows of B", IN_ORDER }
+#define TYPES                                                                                                      \
+    { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16 or f16 (default bf16)", IN_ORDER },                           \
+    { "out-type", KEY_OUT_TYPE, "TYPE", 0, "of D and C: bf16, f16 or f32 (default: that of A and B)", IN_ORDER }
+#define LEADING                                                                                                    \
+    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory", IN_ORDER },                           \
+    { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", IN_ORDER },                                  \
+    { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", IN_ORDER },                                     \
+    { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", IN_ORDER }
+#define CHOICE                                                                                                     \
+    { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                                     \
+    { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
+#define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
 #define END     { NULL, 0, NULL, 0, NULL, 0 }
 
 static const struct argp_option devices_options[] = { JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
-    SIZES, TYPES, LEADING, ARCH, CHOICE, { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", 0 }, JSON, HELP, END
+    SIZES, TYPES, LEADING, ARCH, CHOICE, { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER }, JSON, HELP, END
 };
 static const struct argp_option run_options[] = {
     SIZES, TYPES, LEADING,
-    { "a", KEY_A, "A.npy", 0, "A, M x K, float32 or float16", 0 },
-    { "b", KEY_B, "B.npy", 0, "B, K x N", 0 },
-    { "c", KEY_C, "C.npy", 0, "C, M x N", 0 },
-    { "out", KEY_OUT, "D.npy", 0, "write D there: float16 for f16, else float32", 0 },
-    { "alpha", KEY_ALPHA, "NUMBER", 0, "factor of the product (default 1)", 0 },
-    { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", 0 },
-    SEED, { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20, on the emulator 1)", 0 }, CHOICE, DEVICE, DRIVER, JSON,
+    { "a", KEY_A, "A.npy", 0, "A, M x K, float32 or float16", IN_ORDER },
+    { "b", KEY_B, "B.npy", 0, "B, K x N", IN_ORDER },
+    { "c", KEY_C, "C.npy", 0, "C, M x N", IN_ORDER },
+    { "out", KEY_OUT, "D.npy", 0, "write D there: float16 for f16, else float32", IN_ORDER },
+    { "alpha", KEY_ALPHA, "NUMBER", 0, "factor of the product (default 1)", IN_ORDER },
+    { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", IN_ORDER },
+    SEED, { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20, on the emulator 1)", IN_ORDER }, CHOICE, DEVICE, DRIVER, JSON,
     HELP, END
 };
 static const struct argp_option verify_options[] = {
-    { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", 0 },
-    { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", 0 },
-    { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", 0 }, SEED, DEVICE, DRIVER, JSON, HELP, END
+    { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", IN_ORDER },
+    { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", IN_ORDER },
+    { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", IN_ORDER }, SEED, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option export_options[] = {
-    ARCH, { "force", KEY_FORCE, NULL, 0, "write into a folder that is not empty", 0 },
-    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", 0 }, HELP, END
+    ARCH, { "force", KEY_FORCE, NULL, 0, "write into a folder that is not empty", IN_ORDER },
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", IN_ORDER }, HELP, END
 };
 static const struct argp_option model_options[] = {
-    { "tiles", KEY_TILES, "COUNT", 0, "tiles that one CTA computes (default 3)", 0 },
-    { "slices", KEY_SLICES, "COUNT", 0, "K-slices of a tile (default 6)", 0 },
-    { "stages", KEY_STAGES, "COUNT", 0, "load slots (default: a table over 1 to 8; 4 in the drawing)", 0 },
-    { "accumulators", KEY_ACCUMULATORS, "COUNT", 0, "accumulator buffers (default: 1 and 2; 2 in the drawing)", 0 },
-    { "issue", KEY_ISSUE, "TIME", 0, "between two loads (default 1)", 0 },
-    { "load", KEY_LOAD, "TIME", 0, "from a load's issue to its data (default 12)", 0 },
-    { "mma", KEY_MMA, "TIME", 0, "of the tensor core for one slice (default 4)", 0 },
-    { "epilogue", KEY_EPILOGUE, "TIME", 0, "of one tile (default 8)", 0 },
-    { "svg", KEY_SVG, "FILE", 0, "draw the timeline", 0 }, JSON, HELP, END
+    { "tiles", KEY_TILES, "COUNT", 0, "tiles that one CTA computes (default 3)", IN_ORDER },
+    { "slices", KEY_SLICES, "COUNT", 0, "K-slices of a tile (default 6)", IN_ORDER },
+    { "stages", KEY_STAGES, "COUNT", 0, "load slots (default: a table over 1 to 8; 4 in the drawing)", IN_ORDER },
+    { "accumulators", KEY_ACCUMULATORS, "COUNT", 0, "accumulator buffers (default: 1 and 2; 2 in the drawing)", IN_ORDER },
+    { "issue", KEY_ISSUE, "TIME", 0, "between two loads (default 1)", IN_ORDER },
+    { "load", KEY_LOAD, "TIME", 0, "from a load's issue to its data (default 12)", IN_ORDER },
+    { "mma", KEY_MMA, "TIME", 0, "of the tensor core for one slice (default 4)", IN_ORDER },
+    { "epilogue", KEY_EPILOGUE, "TIME", 0, "of one tile (default 8)", IN_ORDER },
+    { "svg", KEY_SVG, "FILE", 0, "draw the timeline", IN_ORDER }, JSON, HELP, END
 };
 
 static const struct {
@@ -303,8 +305,11 @@ static void name_offender(struct reader *r, const char *text)
         complain(r->options, "--%s is given \"%s\", but takes no value", found->name, text + length + 1);
     else if (matches > 1)
         complain(r->options, "\"%.*s\" is the beginning of several options", (int)length, text);
+    else if (r->options->command)
+        complain(r->options, "\"%.*s\" is not an option; `ptxmm %s --help` lists them", (int)length, text,
+                 r->options->command);
     else
-        complain(r->options, "\"%.*s\" is not an option; `ptxmm %s --help` lists them", (int)length, text, r->options->command);
+        complain(r->options, "\"%.*s\" is not an option that may stand before a command; see `ptxmm --help`", (int)length, text);
     r->wrong = true;
 }
 
@@ -334,7 +339,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
 
     /* Options of all commands that may stand before the command's name. */
     static const struct argp_option global_options[] = {
-        DRIVER, DEVICE, JSON, { "version", KEY_VERSION, NULL, 0, "", 0 }, HELP, END
+        DRIVER, DEVICE, JSON, { "version", KEY_VERSION, NULL, 0, "the version", IN_ORDER }, HELP, END
     };
     int first = 1;
     while (first < argc && argv[first][0] == '-') /* options with a separate value take two words */
@@ -361,8 +366,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
         }
         *code = EXIT_USAGE;
         if (!reader.wrong)
-            complain(o, "\"%s\" is not an option that may stand before a command, or has no value; see `ptxmm --help`",
-                     argv[at > 1 ? at - 1 : 1]);
+            name_offender(&reader, argv[at > 1 ? at - 1 : 1]);
         return NULL;
     }
     if (first == argc) {
@@ -388,7 +392,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
         if (reader.done) {
             char name[64];
             snprintf(name, sizeof name, "ptxmm %s", o->command);
-            argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
+            argp_help(&argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
             return NULL;
         }
         if (!reader.wrong)

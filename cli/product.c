@@ -2,7 +2,6 @@
 #include "product.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void product_problem(const struct options *o, struct ptxmm_problem *problem)
 {
@@ -103,15 +102,17 @@ bool product_check(const struct product *p, bool exact, uint64_t seed, struct ch
 {
     const struct check_problem check = { .a = &p->a, .b = &p->b, .c = p->c.base ? &p->c : NULL, .d = &p->d, .alpha = p->alpha,
                                          .beta = p->beta, .exact = exact, .seed = seed };
-    check_product(&check, result);
-    check_describe(result, text, size);
     char where[256];
-    if (matrix_intact(&p->d, where, sizeof where))
-        return result->ok;
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "memory around D was written: %s\n", where);
-    result->ok = false;
-    return false;
+    size_t used = 0;
+    const bool intact = matrix_intact(&p->d, where, sizeof where);
+    check_product(&check, result);
+    if (!intact) {
+        const int n = snprintf(text, size, "WRONG: memory around D was written: %s\nelements inside: ", where);
+        used = n < 0 || (size_t)n >= size ? size : (size_t)n;
+    }
+    check_describe(result, text + used, size - used);
+    result->ok = result->ok && intact;
+    return result->ok;
 }
 
 void product_destroy(struct product *p)

@@ -64,10 +64,17 @@ int session_open(struct session *s, const struct options *o, bool with_device)
     const enum ptxmm_status status = ptxmm_open(&s->mm, &open_options, &error);
     if (status) {
         const bool emulator = o->driver && !strcmp(o->driver, "emulator");
-        complain(o, "%s%s", error.text,
-                 status != PTXMM_ERROR_NO_DRIVER ? ""
-                 : emulator                      ? " (the emulator is built by make, into ../lib beside the command)"
-                                                 : "; without a GPU, --driver emulator runs the kernels on the CPU");
+        const char *advice = "";
+        if (status == PTXMM_ERROR_NO_DRIVER && emulator)
+            advice = " (make builds the emulator into ../lib beside the command)";
+        else if (status == PTXMM_ERROR_NO_DRIVER && !o->driver)
+            advice = "; without a GPU, --driver emulator runs the kernels on the CPU";
+        char *member = strstr(error.text, "options.driver"); /* what the library calls it; here it has another name */
+        if (member) {
+            memmove(member + 8, member + 14, strlen(member + 14) + 1);
+            memcpy(member, "--driver", 8);
+        }
+        complain(o, "%s%s", error.text, advice);
         return EXIT_NO_DEVICE;
     }
     if (!with_device)

@@ -296,8 +296,8 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
                 touched++;
                 last = i;
             }
-        snprintf(text, size, "%zu bytes before the matrix were written, %zu to %zu bytes before its first element", touched,
-                 x->guard - at, x->guard - last);
+        snprintf(text, size, "%zu byte%s before the matrix: from %zu to %zu bytes before its first element", touched,
+                 touched == 1 ? "" : "s", x->guard - at, x->guard - last);
         return false;
     }
     for (int64_t row = 0; row < x->rows; row++) {
@@ -305,7 +305,7 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
                      stop = x->guard + (size_t)((row + 1) * x->ld) * x->size;
         at = first_touched(x, begin, stop);
         if (at < stop) {
-            snprintf(text, size, "the padding of row %lld was written at column %lld (columns %lld, leading dimension %lld)",
+            snprintf(text, size, "the padding of row %lld at column %lld (of %lld, leading dimension %lld)",
                      (long long)row, (long long)(x->cols + (int64_t)((at - begin) / x->size)), (long long)x->cols,
                      (long long)x->ld);
             return false;
@@ -316,7 +316,8 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
         size_t touched = 0;
         for (size_t i = at; i < x->bytes; i++)
             touched += x->base[i] != poison_byte(x, i);
-        snprintf(text, size, "%zu bytes behind the last row were written, from byte %zu behind it on", touched, at - end);
+        snprintf(text, size, "%zu byte%s behind the last row, from byte %zu behind it on", touched,
+                 touched == 1 ? "" : "s", at - end);
         return false;
     }
     if (size)

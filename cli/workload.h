@@ -74,8 +74,8 @@ void matrix_set(struct matrix *x, int64_t row, int64_t col, double value);
 void matrix_span(const struct matrix *x, int64_t row, int64_t first, int64_t count, double *out);
 void matrix_row(const struct matrix *x, int64_t row, double *out);
 
-/* Are guards and padding as matrix_create left them? If not, says where: "3 bytes before the matrix, the last 2 before row 0",
- * "padding of row 7: column 130 (ld 136)", "behind the last row". */
+/* Are guards and padding as matrix_create left them? If not, says where, to follow "was written:". Guards are looked at first,
+ * then padding row by row, then what lies behind. */
 bool matrix_intact(const struct matrix *x, char *text, size_t size);
 
 enum matrix_fill {
