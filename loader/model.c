@@ -13,6 +13,7 @@
  * S at the latest; tiles with a period that is found by comparing with a remembered state, remembered anew at every power of two. */
 #include <ptxmm.h>
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -25,15 +26,18 @@ enum { MOST_STAGES = 1024, MOST_ACCUMULATORS = 1024 };
  * period: two loops of almost equal rate can take that long to settle, and then the rate of either is as good. */
 enum { MOST_SLICES = 1 << 21, MOST_TILES = 1 << 15 };
 
-/* The state between two slices. Rings hold the newest time at [0]. */
+/* The state between two slices. Times count from an origin that moves along, so that they stay small and exact however long the run
+ * is. Rings hold the newest time at [0]. */
 struct state {
-    double load;                   /* L[g-1] */
-    double done[MOST_STAGES];      /* D[g-1], D[g-2], ... */
+    double load;                       /* L[g-1] */
+    double done[MOST_STAGES];          /* D[g-1], D[g-2], ... */
     double drained[MOST_ACCUMULATORS]; /* E[t-1], E[t-2], ... */
 };
 
 struct pipeline {
     const struct ptxmm_model *model;
+    double origin, seen_origin;
+    double scale;     /* the largest time that was computed with; rounding errors are relative to it */
     int64_t patience; /* slices that may still be run one by one in search of a repetition */
     struct state now, seen;
 };
@@ -49,6 +53,12 @@ static void push(double *ring, int size, double time)
     ring[0] = time;
 }
 
+static void shift(double *times, int size, double by)
+{
+    for (int i = 0; i < size; i++)
+        times[i] += by; // the infinite past stays where it is
+}
+
 /* One slice; `ready` is the earliest time at which its accumulator is free. */
 static void slice(struct pipeline *p, double ready)
 {
@@ -60,26 +70,19 @@ static void slice(struct pipeline *p, double ready)
     p->patience--;
 }
 
-/* Is each time of `a` as far behind a0 as that of `b` is behind b0? Times that never were are equal. */
-static int same_shape(const double *a, double a0, const double *b, double b0, int size)
+/* Are times the same but for rounding? Those of whole numbers are computed exactly. */
+static int same(const struct pipeline *p, const double *a, double a0, const double *b, double b0, int size)
 {
-    // Times of whole numbers compare exactly; others carry rounding errors of their own size.
-    double tolerance = 8 * 2.3e-16 * later(fabs(a0), fabs(b0));
     for (int i = 0; i < size; i++) {
-        if (isinf(a[i]) || isinf(b[i])) {
-            if (isinf(a[i]) != isinf(b[i]))
+        double x = a[i] - a0, y = b[i] - b0;
+        if (isinf(x) || isinf(y)) {
+            if (isinf(x) != isinf(y))
                 return 0;
-        } else if (fabs((a[i] - a0) - (b[i] - b0)) > tolerance) {
+        } else if (fabs(x - y) > 16 * DBL_EPSILON * later(p->scale, fabs(x))) {
             return 0;
         }
     }
     return 1;
-}
-
-static void shift(double *times, int size, double by)
-{
-    for (int i = 0; i < size; i++)
-        times[i] += by; // the infinite past stays where it is
 }
 
 /* The slices of one tile after its first. */
@@ -88,26 +91,28 @@ static void rest_of_tile(struct pipeline *p, int64_t left)
     const struct ptxmm_model *model = p->model;
     struct state *now = &p->now;
     int stages = model->stages;
-    double before[MOST_STAGES + 1];
+    double before[MOST_STAGES];
     while (left > 0) {
         // A period of S slices, and what the state was before it.
         memcpy(before, now->done, (size_t)stages * sizeof *before);
-        before[stages] = now->load;
+        double load = now->load;
         int64_t period = left < stages ? left : stages;
         for (int64_t i = 0; i < period; i++)
             slice(p, -INFINITY);
         left -= period;
-        int repeated = same_shape(now->done, now->done[0], before, before[0], stages) &&
-                       same_shape(&now->load, now->done[0], &before[stages], before[0], 1);
-        if (left < stages || !(repeated || p->patience <= 0))
+        p->scale = later(p->scale, now->done[0]);
+        int repeats = same(p, now->done, now->done[0], before, before[0], stages) &&
+                      same(p, &now->load, now->done[0], &load, before[0], 1);
+        if (left < stages || !(repeats || p->patience <= 0))
             continue;
         double by = (double)(left / stages) * (now->done[0] - before[0]);
-        shift(now->done, stages, by);
-        now->load += by;
+        p->origin += by;
+        shift(now->drained, model->accumulators, -by);
         left %= stages;
     }
 }
 
+/* One tile; the origin is its end. */
 static void tile(struct pipeline *p)
 {
     const struct ptxmm_model *model = p->model;
@@ -117,39 +122,41 @@ static void tile(struct pipeline *p)
         rest_of_tile(p, model->slices - 1);
     }
     double last = model->slices > 0 ? later(now->done[0], now->drained[0]) : later(now->drained[0], 0);
-    push(now->drained, model->accumulators, last + model->epilogue);
+    double end = last + model->epilogue;
+    push(now->drained, model->accumulators, end);
+    p->scale = later(p->scale, end);
+    p->origin += end;
+    now->load -= end;
+    shift(now->done, model->stages, -end);
+    shift(now->drained, model->accumulators, -end);
 }
 
-/* Has the state the shape that was remembered? */
-static int repeats(const struct pipeline *p)
+/* Is the state the one that was remembered? */
+static int repeats_seen(const struct pipeline *p)
 {
     const struct state *now = &p->now, *seen = &p->seen;
-    double t = now->drained[0], s = seen->drained[0];
-    return same_shape(now->drained, t, seen->drained, s, p->model->accumulators) &&
-           (p->model->slices == 0 || (same_shape(now->done, t, seen->done, s, p->model->stages) &&
-                                      same_shape(&now->load, t, &seen->load, s, 1)));
+    return same(p, now->drained, 0, seen->drained, 0, p->model->accumulators) &&
+           (p->model->slices == 0 || (same(p, now->done, 0, seen->done, 0, p->model->stages) &&
+                                      same(p, &now->load, 0, &seen->load, 0, 1)));
 }
 
 static void run(struct pipeline *p)
 {
     const struct ptxmm_model *model = p->model;
-    struct state *now = &p->now;
     int64_t seen_at = 0, remember_at = 1;
     for (int64_t t = 0; t < model->tiles; ) {
         tile(p);
         t++;
         int64_t left = model->tiles - t;
-        if (seen_at > 0 && left > 0 && (repeats(p) || t >= MOST_TILES || p->patience <= 0)) {
+        if (seen_at > 0 && left > 0 && (repeats_seen(p) || t >= MOST_TILES || p->patience <= 0)) {
             int64_t period = t - seen_at;
-            double by = (double)(left / period) * (now->drained[0] - p->seen.drained[0]);
-            shift(now->drained, model->accumulators, by);
-            shift(now->done, model->stages, by);
-            now->load += by;
+            p->origin += (double)(left / period) * (p->origin - p->seen_origin);
             t += left / period * period;
             seen_at = 0; // at most period - 1 tiles are left; they are simply run
             remember_at = INT64_MAX;
         } else if (t == remember_at) {
-            p->seen = *now;
+            p->seen = p->now;
+            p->seen_origin = p->origin;
             seen_at = t;
             remember_at *= 2;
         }
@@ -199,6 +206,7 @@ enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model, struct ptxmm_
 
     struct pipeline p; // 32 KB: only what is used is set
     p.model = model;
+    p.origin = p.scale = 0;
     p.patience = MOST_SLICES;
     p.now.load = -model->issue;
     for (int i = 0; i < model->stages; i++)
@@ -206,7 +214,7 @@ enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model, struct ptxmm_
     for (int i = 0; i < model->accumulators; i++)
         p.now.drained[i] = -INFINITY;
     run(&p);
-    result->time = p.now.drained[0];
+    result->time = p.origin; // where the last epilogue ended
     if (result->time > 0) {
         double busy = (double)model->tiles * (double)model->slices * model->mma / result->time;
         result->tensor_busy = busy < 1 ? busy : 1; // rounding
