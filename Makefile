@@ -2,6 +2,7 @@
 MAKEFLAGS += -rR
 .DELETE_ON_ERROR:
 .SUFFIXES:
+.SECONDARY:
 .DEFAULT_GOAL := all
 
 # ---- settings ------------------------------------------------------------------------------------
@@ -10,6 +11,7 @@ PREFIX    ?= /usr/local
 LIBDIR    ?= $(PREFIX)/lib
 DESTDIR   ?=
 SAN       ?=#      1: address and undefined-behaviour sanitizers, in build/san
+TSAN      ?=#      1: the thread sanitizer, in build/tsan
 LINEINFO  ?=#      1: cubins carry the source lines of the PTX
 V         ?=#      1: show every command
 SM90_MB   ?= 25#   budget of the sm90 cubins, and of all
@@ -38,7 +40,7 @@ PTXAS    ?= $(filter-out -,$(word 1,$(CUDA)))
 CUDA_INC ?= $(filter-out -,$(word 2,$(CUDA)))
 
 # ---- lists ---------------------------------------------------------------------------------------
-OUT   := build$(if $(SAN),/san)#  what the C compiler makes
+OUT   := build$(if $(SAN),/san)$(if $(TSAN),/tsan)#  what the C compiler makes
 GEN   := build/gen
 $(shell mkdir -p $(GEN))
 include $(GEN)/kernels.mk#        KERNELS, SOURCE_<kernel>, ARCH_<kernel>: made of ptx/kernels.def below
@@ -63,11 +65,12 @@ BENCHES := $(if $(BENCH),$(OUT)/bin/ptxmm-bench)
 # ---- flags ---------------------------------------------------------------------------------------
 comma := ,
 WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
-SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+SANFLAGS := $(strip $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+            $(if $(TSAN),-fsanitize=thread))
 COMPILE = $(CC) -std=c11 $(CFLAGS) -fPIC -fvisibility=hidden -pthread $(WARN) $(SANFLAGS) -MMD -MP \
           -Iinclude -I. $(if $(CUDA_INC),-isystem $(CUDA_INC))
 LINK    = $(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -pthread
-SHARED  = $(LINK) -shared $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,
+SHARED  = $(LINK) -shared $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,
 CPP_PTX = $(CC) -E -undef -nostdinc -x assembler-with-cpp -Wall -Wundef -Werror -Iptx/common
 QUIET   = $(if $(V),,@echo "  $(1)  $@";)
 
@@ -98,8 +101,9 @@ $(GEN)/hashes.h: $(CUBINS) tools/pack.sh
 # ---- C -------------------------------------------------------------------------------------------
 $(OUT)/obj/loader/images.o: $(GEN)/hashes.h# it includes the hashes and the cubins: -I and .incbin look in build/
 $(OUT)/obj/loader/%.o: MORE = -DPTXMM_BUILD -I$(GEN) -Wa,-Ibuild
+$(OUT)/obj/emulator/%.o $(OUT)/obj/tests/emu_%.o: MORE = -Iemulator
 # Rounding modes change at run time there.
-$(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o: MORE = -frounding-math -ffp-contract=off
+$(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o: MORE = -Iemulator -frounding-math -ffp-contract=off
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call QUIET,CC   )$(COMPILE) $(MORE) -c $< -o $@
@@ -135,7 +139,7 @@ $(OUT)/tests/lib%_driver.so: $(OUT)/obj/tests/%_driver.o | $(OUT)/tests
 
 build/ptx build/cubin $(OUT)/lib $(OUT)/bin $(OUT)/tests:
 	@mkdir -p $@
-build/san/ptx: | build/ptx
+build/san/ptx build/tsan/ptx: | build/ptx
 	@ln -sfn ../ptx $@
 
 # ---- targets -------------------------------------------------------------------------------------
@@ -182,7 +186,7 @@ help:
 #? make show K=    the text of a kernel after cpp; make sass K= its machine code, where a disassembler is found
 #? make install    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make uninstall takes the same away
 #? make setup      only the set-up; make clean removes build/ but for what pip brought
-#? Variables: SAN=1 sanitizers (in build/san), LINEINFO=1 source lines in cubins, V=1 all commands, CC= CFLAGS=
+#? Variables: SAN=1, TSAN=1 sanitizers (in build/san, build/tsan), LINEINFO=1 source lines in cubins, V=1 all commands, CC= CFLAGS=
 #?            PTXAS= CUDA_HOME= CUDA_INC= JANSSON=-ljansson SM90_MB= ALL_MB=
 
 FORCE:

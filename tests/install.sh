@@ -2,7 +2,7 @@
 # What is installed works from where it lies: the README's example compiles by pkg-config, shared and static, and runs.
 cd "$(dirname "$0")/.." || exit 1
 out=${OUT:-build}
-case $out in */san) echo "skip install: sanitizers change how programs are linked"; exit ;; esac
+case $out in */san | */tsan) echo "skip install: sanitizers change how programs are linked"; exit ;; esac
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 check() { # check NAME COMMAND...
