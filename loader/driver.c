@@ -46,6 +46,8 @@ static enum ptxmm_status find_all(struct driver *driver, struct ptxmm_error *err
 /* The version first: a driver that is too old lacks entry points too, and its age is what its owner can do something about. */
 static enum ptxmm_status check_version(struct driver *driver, struct ptxmm_error *error)
 {
+    find(driver->library, "cuGetErrorName", &driver->GetErrorName); // for the words of a failure
+    find(driver->library, "cuGetErrorString", &driver->GetErrorString);
     if (!find(driver->library, "cuDriverGetVersion", &driver->DriverGetVersion))
         return PTXMM_OK; // find_all will name it
     CUresult result = driver->DriverGetVersion(&driver->version);

@@ -258,9 +258,12 @@ static enum ptxmm_status check_types(const struct ptxmm_problem *problem, struct
     if (a == PTXMM_S4 ? !b_wide : b == PTXMM_S4 ? !a_wide : is_integer(a) != is_integer(b))
         REFUSE("problem.b.type is %s, must fit problem.a.type %s: integers go with integers, S4 with BF16 or F16",
                problem_type_name(b), problem_type_name(a));
-    if ((a == PTXMM_TF32) != (b == PTXMM_TF32) || (a == PTXMM_F32) != (b == PTXMM_F32))
-        REFUSE("problem.b.type is %s, must be %s like problem.a.type, or neither", problem_type_name(b),
-               problem_type_name(a == PTXMM_TF32 || a == PTXMM_F32 ? a : b));
+    // tf32 is never put in place of f32, nor mixed with it.
+    const enum ptxmm_type alone[] = { PTXMM_TF32, PTXMM_F32 };
+    for (size_t i = 0; i < COUNT(alone); i++)
+        if ((a == alone[i]) != (b == alone[i]))
+            REFUSE("problem.b.type is %s, must be %s%s like problem.a.type, which is %s", problem_type_name(b),
+                   a == alone[i] ? "" : "other than ", problem_type_name(alone[i]), problem_type_name(a));
     return PTXMM_OK;
 }
 
