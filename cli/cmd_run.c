@@ -283,7 +283,8 @@ static int multiply(const struct options *o, struct session *s, const struct inp
     fill(&p, o, in);
     /* The plan first: what no kernel can do is refused before memory is moved. */
     if (!product_plan(&p)) {
-        code = complain(o, "%s", p.error);
+        complain(o, "%s", p.error);
+        code = p.device_is_cause ? EXIT_NO_DEVICE : EXIT_USAGE;
         goto done;
     }
     double first = 0;

@@ -283,7 +283,11 @@ int command_verify(const struct options *o)
 
     code = w.failed ? EXIT_WRONG : EXIT_RIGHT;
     if (kernels == 0) {
-        complain(o, "%s is not made for this device, sm_%d", o->kernel ? o->kernel : "any kernel of the pack", s.device.arch);
+        if (o->kernel)
+            complain(o, "%s is made for %s, but the device is sm_%d", o->kernel, ptxmm_kernel_by_name(o->kernel)->target,
+                     s.device.arch);
+        else
+            complain(o, "no kernel of the pack is made for the device, sm_%d", s.device.arch);
         code = EXIT_NO_DEVICE;
     }
     if (o->json) {

@@ -207,7 +207,8 @@ static void compare_row(struct freivalds *f, int64_t row, const double *product,
         const double norms = a_norm * f->block_norm[block];
         const double allowed = fmin(linear, 6 * sqrt(square / 3)) + 2 * f->ratio * norms +
                                0x1p-44 * (fabs(p->alpha) * norms + size);
-        if (!(fabs(left - right) <= allowed)) /* also when a NaN or an infinity is in sight */
+        const double difference = fabs(left - right);
+        if (!(difference <= allowed) || !isfinite(allowed)) /* a NaN or an infinity in sight: no sum says anything */
             flag(f, row, block);
     }
 }

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "manifest.h"
+
 void product_problem(const struct options *o, struct ptxmm_problem *problem)
 {
     const enum ptxmm_type in = o->type ? o->type : PTXMM_BF16, out = o->out_type ? o->out_type : in;
@@ -71,6 +73,12 @@ bool product_plan(struct product *p)
     if (!ptxmm_plan_create(p->session->mm, &p->problem, NULL, &p->plan, &error))
         return true;
     snprintf(p->error, sizeof p->error, "%s", error.text);
+    char arch[16];
+    snprintf(arch, sizeof arch, "sm%d", p->session->device.arch);
+    bool any = false;
+    for (size_t i = 0; i < ptxmm_kernel_count(); i++)
+        any |= manifest_is_for(ptxmm_kernel(i), arch);
+    p->device_is_cause = !any || error.status != PTXMM_ERROR_NO_KERNEL;
     return false;
 }
 

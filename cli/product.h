@@ -13,6 +13,7 @@ struct product {
     float alpha, beta;
     struct ptxmm_plan *plan;
     bool faulted;              /* the kernel failed while it ran: the context is lost */
+    bool device_is_cause;      /* no plan could be made, whatever the problem: no kernel for the device, or none can be loaded */
     char error[1200];          /* what failed, one line */
 };
 
