@@ -107,6 +107,27 @@ bool rig_runs(const struct rig *rig, const struct ptxmm_kernel_info *kernel, cha
 
 /* ---- a case --------------------------------------------------------------------------------------------------- */
 
+static enum ptxmm_type concrete(enum ptxmm_type of_kernel, enum ptxmm_type wanted)
+{
+    if (of_kernel != PTXMM_BF16_OR_F16) return of_kernel;
+    return wanted ? wanted : PTXMM_BF16;
+}
+
+enum ptxmm_type gemm_type_a(const struct gemm_case *c)
+{
+    return concrete(c->kernel->a, c->a);
+}
+
+enum ptxmm_type gemm_type_b(const struct gemm_case *c)
+{
+    return concrete(c->kernel->b, c->b);
+}
+
+enum ptxmm_type gemm_type_d(const struct gemm_case *c)
+{
+    return concrete(c->kernel->d, c->d);
+}
+
 /* Elements between rows of a matrix with `cols` columns: 16-byte aligned, with `pad` more units. */
 static int64_t leading(enum ptxmm_type type, int64_t cols, int64_t pad)
 {
@@ -117,15 +138,16 @@ static int64_t leading(enum ptxmm_type type, int64_t cols, int64_t pad)
 const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
 {
     static const char *const contents[] = { "normal", "NaN", "D" };
-    const struct ptxmm_kernel_info *kernel = c->kernel;
-    int at = snprintf(text, size, "%s M=%lld N=%lld K=%lld lda=%lld ldb=%lld ldd=%lld fill=%s seed=%llu alpha=%g beta=%g%s",
-                      kernel->name, (long long)c->m, (long long)c->n, (long long)c->k,
-                      (long long)leading(kernel->a, c->k, c->pad_a), (long long)leading(kernel->b, c->k, c->pad_b),
-                      (long long)leading(kernel->d, c->n, c->pad_d), fill_name(c->fill), (unsigned long long)c->seed,
-                      (double)c->alpha, (double)c->beta, c->scalars == SCALARS_ON_DEVICE ? " on device" : "");
+    const enum ptxmm_type a = gemm_type_a(c), b = gemm_type_b(c), d = gemm_type_d(c);
+    int at = snprintf(text, size,
+                      "%s %s x %s -> %s M=%lld N=%lld K=%lld lda=%lld ldb=%lld ldd=%lld fill=%s seed=%llu alpha=%g beta=%g%s",
+                      c->kernel->name, type_name(a), type_name(b), type_name(d), (long long)c->m, (long long)c->n,
+                      (long long)c->k, (long long)leading(a, c->k, c->pad_a), (long long)leading(b, c->k, c->pad_b),
+                      (long long)leading(d, c->n, c->pad_d), fill_name(c->fill), (unsigned long long)c->seed, (double)c->alpha,
+                      (double)c->beta, c->scalars == SCALARS_ON_DEVICE ? " on device" : "");
 #define MORE(condition, ...) \
     if ((condition) && at > 0 && (size_t)at < size) at += snprintf(text + at, size - (size_t)at, __VA_ARGS__)
-    MORE(c->with_c, " C=%s ldc=%lld", contents[c->c], (long long)leading(kernel->d, c->n, c->pad_c));
+    MORE(c->with_c, " C=%s ldc=%lld", contents[c->c], (long long)leading(d, c->n, c->pad_c));
     MORE(c->nan_row, " A row %lld NaN", (long long)c->nan_row - 1);
     MORE(c->inf_at, " A[%lld][%lld] infinite", (long long)((c->inf_at - 1) / c->k), (long long)((c->inf_at - 1) % c->k));
     MORE(c->nan_a, " A all NaN");
@@ -142,12 +164,25 @@ static int64_t choose(uint64_t key, uint64_t counter, const int64_t *list, size_
 }
 #define CHOOSE(key, counter, list) choose(key, counter, list, sizeof(list) / sizeof *(list))
 
-void gemm_random(uint64_t seed, uint64_t index, struct gemm_case *c)
+/* The kernels that the device runs take turns. */
+static const struct ptxmm_kernel_info *take_turns(const struct rig *rig, uint64_t index)
+{
+    char why[256];
+    size_t usable = 0, i;
+    for (i = 0; i < ptxmm_kernel_count(); i++) usable += rig_runs(rig, ptxmm_kernel(i), why, sizeof why);
+    uint64_t turn = usable ? index % usable : 0;
+    for (i = 0; i + 1 < ptxmm_kernel_count(); i++)
+        if (rig_runs(rig, ptxmm_kernel(i), why, sizeof why) && turn-- == 0) break;
+    return ptxmm_kernel(i);
+}
+
+void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c)
 {
     static const float alphas[] = { 1, 1, 1, 2, -0.5f, 0.3f, 0 };
     static const float betas[] = { 0, 0, 1, -1.5f, 0.7f };
-    const uint64_t key = random_key(seed + index, STREAM_SHAPE);
-    const struct ptxmm_kernel_info *kernel = ptxmm_kernel(index % ptxmm_kernel_count());
+    static const enum ptxmm_type halves[] = { PTXMM_BF16, PTXMM_F16 };
+    const uint64_t seed = rig->seed, key = random_key(seed + index, STREAM_SHAPE);
+    const struct ptxmm_kernel_info *kernel = take_turns(rig, index);
     const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k, ring = tk * kernel->stages;
     /* Half of each size is an edge, half is anything: a list of edges alone would never meet the rest. */
     const int64_t ms[] = { 1, 2, 17, 33, tm - 1, tm, tm + 1, 2 * tm + 5 };
@@ -169,6 +204,9 @@ void gemm_random(uint64_t seed, uint64_t index, struct gemm_case *c)
         .c = random_range(key, 13, 0, 3) ? C_NORMAL : C_IS_D,
         .scalars = random_range(key, 14, 0, 3) ? SCALARS_ON_HOST : SCALARS_ON_DEVICE,
         .sm_budget = (int)random_range(key, 15, 0, 3),
+        .a = halves[random_range(key, 20, 0, 1)],
+        .b = halves[random_range(key, 21, 0, 1)],
+        .d = halves[random_range(key, 22, 0, 1)],
     };
     c->with_c = c->beta != 0;
     if (c->k && random_range(key, 16, 0, 7) == 0) c->nan_row = random_range(key, 17, 1, c->m);
@@ -258,13 +296,13 @@ static bool failed(struct gemm_run *run, const char *text)
 static bool make_matrices(struct gemm_run *run)
 {
     const struct gemm_case *c = run->c;
-    const struct ptxmm_kernel_info *kernel = c->kernel;
+    const enum ptxmm_type a = gemm_type_a(c), b = gemm_type_b(c), d = gemm_type_d(c);
     const enum matrix_role c_role = c->c == C_IS_D ? MATRIX_OUTPUT : MATRIX_INPUT;
-    const int64_t ldd = leading(kernel->d, c->n, c->pad_d);
-    const int64_t ldc = c->c == C_IS_D ? ldd : leading(kernel->d, c->n, c->pad_c);
-    if (!matrix_create(&run->a, kernel->a, c->m, c->k, leading(kernel->a, c->k, c->pad_a), MATRIX_INPUT) ||
-        !matrix_create(&run->b, kernel->b, c->n, c->k, leading(kernel->b, c->k, c->pad_b), MATRIX_INPUT) ||
-        !matrix_create(&run->d, kernel->d, c->m, c->n, ldd, MATRIX_OUTPUT))
+    const int64_t ldd = leading(d, c->n, c->pad_d);
+    const int64_t ldc = c->c == C_IS_D ? ldd : leading(d, c->n, c->pad_c);
+    if (!matrix_create(&run->a, a, c->m, c->k, leading(a, c->k, c->pad_a), MATRIX_INPUT) ||
+        !matrix_create(&run->b, b, c->n, c->k, leading(b, c->k, c->pad_b), MATRIX_INPUT) ||
+        !matrix_create(&run->d, d, c->m, c->n, ldd, MATRIX_OUTPUT))
         return failed(run, "host memory is exhausted");
     if (!c->nan_a) matrix_fill(&run->a, c->fill, c->seed, STREAM_A); /* else as created: NaN everywhere */
     matrix_fill(&run->b, c->fill, c->seed, STREAM_B);
@@ -272,7 +310,7 @@ static bool make_matrices(struct gemm_run *run)
         for (int64_t k = 0; k < c->k; k++) matrix_set(&run->a, c->nan_row - 1, k, NAN);
     if (c->inf_at) matrix_set(&run->a, (c->inf_at - 1) / c->k, (c->inf_at - 1) % c->k, INFINITY);
     if (!c->with_c) return true;
-    if (!matrix_create(&run->cm, kernel->d, c->m, c->n, ldc, c_role)) return failed(run, "host memory is exhausted");
+    if (!matrix_create(&run->cm, d, c->m, c->n, ldc, c_role)) return failed(run, "host memory is exhausted");
     if (c->c == C_NAN)
         for (int64_t m = 0; m < c->m; m++)
             for (int64_t n = 0; n < c->n; n++) matrix_set(&run->cm, m, n, NAN);
@@ -284,14 +322,15 @@ static bool make_matrices(struct gemm_run *run)
 static bool make_plan(struct rig *rig, struct gemm_run *run)
 {
     const struct gemm_case *c = run->c;
+    const bool alpha_there = c->scalars == SCALARS_ON_DEVICE, beta_there = alpha_there && c->with_c; /* beta needs a C there */
     const struct ptxmm_problem problem = {
         .m = c->m, .n = c->n, .k = c->k,
         .a = { .type = run->a.type, .ld = run->a.ld },
         .b = { .type = run->b.type, .ld = run->b.ld },
         .c = { .type = c->with_c ? run->cm.type : PTXMM_TYPE_NONE, .ld = run->cm.ld },
         .d = { .type = run->d.type, .ld = run->d.ld },
-        .alpha_on_device = c->scalars == SCALARS_ON_DEVICE,
-        .beta_on_device = c->scalars == SCALARS_ON_DEVICE,
+        .alpha_on_device = alpha_there,
+        .beta_on_device = beta_there,
         .prefer = { .kernel = c->kernel->name, .sm_budget = c->sm_budget,
                     .no_programmatic_launch = c->no_programmatic_launch },
     };
@@ -301,10 +340,10 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .a = run->at_a.address, .b = run->at_b.address, .d = run->at_d.address,
         .c = !c->with_c ? 0 : c->c == C_IS_D ? run->at_d.address : run->at_c.address,
         /* With the scalars on the device, what the host says must not matter. */
-        .alpha = c->scalars == SCALARS_ON_DEVICE ? NAN : c->alpha,
-        .beta = c->scalars == SCALARS_ON_DEVICE ? NAN : c->beta,
-        .alpha_at = c->scalars == SCALARS_ON_DEVICE ? run->at_scalars.address : 0,
-        .beta_at = c->scalars == SCALARS_ON_DEVICE ? run->at_scalars.address + sizeof(float) : 0,
+        .alpha = alpha_there ? NAN : c->alpha,
+        .beta = beta_there ? NAN : c->beta,
+        .alpha_at = alpha_there ? run->at_scalars.address : 0,
+        .beta_at = beta_there ? run->at_scalars.address + sizeof(float) : 0,
     };
     return true;
 }

@@ -47,6 +47,7 @@ enum c_content { C_NORMAL, C_NAN, C_IS_D }; /* IS_D: C and D are one buffer, fil
 struct gemm_case {
     const struct ptxmm_kernel_info *kernel;
     int64_t m, n, k;
+    enum ptxmm_type a, b, d; /* for kernels that take bf16 or f16; NONE: bf16 there, and the kernel's own type elsewhere */
     int64_t pad_a, pad_b, pad_c, pad_d; /* 16-byte units between rows beyond what alignment asks for */
     enum matrix_fill fill;
     uint64_t seed;
@@ -62,11 +63,17 @@ struct gemm_case {
     bool exact_allocations; /* device memory of every operand ends with its last element; nothing is read or written beyond */
 };
 
+/* The types of the operands of this case. */
+enum ptxmm_type gemm_type_a(const struct gemm_case *c);
+enum ptxmm_type gemm_type_b(const struct gemm_case *c);
+enum ptxmm_type gemm_type_d(const struct gemm_case *c);
+
 /* "sm90_gemm_bf16_128x256 M=129 N=70 K=200 lda=200 ... seed=1": enough to run it again. Returns text. */
 const char *gemm_describe(const struct gemm_case *c, char *text, size_t size);
 
-/* Problem number `index` of an endless list that `seed` decides, over all kernels, edge shapes, fills, scalars and strides. */
-void gemm_random(uint64_t seed, uint64_t index, struct gemm_case *c);
+/* Product number `index` of an endless list that `seed` decides, over all kernels that the rig's device runs, edge shapes, types,
+ * fills, scalars and strides. */
+void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c);
 
 struct device_block {
     CUdeviceptr address; /* of the matrix's first byte, guards not counted */

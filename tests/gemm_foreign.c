@@ -92,6 +92,14 @@ static uint32_t tiles(int64_t size, uint32_t tile)
     return (uint32_t)((size + tile - 1) / tile);
 }
 
+/* tcgen05.mma kind::f16, both operands K-major, as the header's table says: f32 accumulation, types, N / 8, M / 16. */
+static uint32_t instruction_descriptor(const struct gemm_run *run)
+{
+    const uint32_t a_bf16 = run->a.type == PTXMM_BF16, b_bf16 = run->b.type == PTXMM_BF16;
+    const struct ptxmm_kernel_info *kernel = run->c->kernel;
+    return 1u << 4 | a_bf16 << 7 | b_bf16 << 10 | kernel->tile_n / 8 << 17 | kernel->tile_m / 16 << 24;
+}
+
 bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake, CUresult *launched)
 {
     struct gpu *gpu = &rig->gpu;
@@ -108,6 +116,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .tiles_m = tiles(c->m, kernel->tile_m),
         .tiles_n = tiles(c->n, kernel->tile_n),
         .raster = 3,
+        .flags = kernel->d == PTXMM_BF16_OR_F16 && run->d.type == PTXMM_F16 ? PTXMM_FLAG_F16_OUT : 0,
+        .idesc = strncmp(kernel->target, "sm_10", 5) == 0 ? instruction_descriptor(run) : 0,
         .d = given->d,
         .ldd = (uint64_t)run->d.ld,
         .c = given->c,
@@ -117,8 +127,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .alpha = given->alpha,
         .beta = given->beta,
     };
-    if (!encode(gpu, &args.map_a, &run->a, given->a, (uint64_t)c->k, kernel->tile_m) ||
-        !encode(gpu, &args.map_b, &run->b, given->b, (uint64_t)c->k, kernel->tile_n) ||
+    if (!encode(gpu, &args.map_a, &run->a, given->a, (uint64_t)c->k, kernel->tile_m / kernel->cluster) ||
+        !encode(gpu, &args.map_b, &run->b, given->b, (uint64_t)c->k, kernel->tile_n / kernel->cluster) ||
         !encode(gpu, &args.map_d, &run->d, given->d, (uint64_t)c->n, 64))
         return failed(run, gpu->error);
 
@@ -131,12 +141,14 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
                      gpu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared, entry, gpu->device),
                      "cuKernelSetAttribute");
     if (ok) {
-        const uint32_t all = args.tiles_m * args.tiles_n, sms = (uint32_t)gpu->sm_count;
+        /* One cluster a tile under launch control; any number of clusters otherwise, here what fills the device. */
+        const uint32_t all = args.tiles_m * args.tiles_n, fit = (uint32_t)gpu->sm_count / kernel->cluster;
+        const uint32_t clusters = kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL || all < fit ? all : fit;
         CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
         cluster.value.clusterDim.x = kernel->cluster;
         cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
         const CUlaunchConfig config = {
-            .gridDimX = all < sms ? all : sms / kernel->cluster * kernel->cluster,
+            .gridDimX = clusters * kernel->cluster,
             .gridDimY = 1, .gridDimZ = 1,
             .blockDimX = kernel->threads - (mistake == FOREIGN_THREADS ? 128 : 0),
             .blockDimY = 1, .blockDimZ = 1,

@@ -59,11 +59,14 @@ struct tally {
     int cases, wrong;
 };
 
+/* Where a kernel takes bf16 or f16, odd cases are f16. */
 static void try_case(struct tally *tally, const struct gemm_case *c)
 {
+    struct gemm_case typed = *c;
     if (tally->wrong >= 4) return;
+    if (!typed.a && tally->cases % 2) typed.a = typed.b = typed.d = PTXMM_F16;
     tally->cases++;
-    if (gemm_check(&rig, c)) return;
+    if (gemm_check(&rig, &typed)) return;
     tally->wrong++;
     if (!rig_revive(&rig)) tally->wrong = 4;
 }
@@ -207,9 +210,11 @@ static void beyond_32_bits(void **state)
     struct gpu *gpu = &rig.gpu;
     const int64_t rows = ((int64_t)1 << 25) + 1;
     const int64_t windows[] = { 0, ((int64_t)1 << 23) - WINDOW / 2, ((int64_t)1 << 24) - WINDOW / 2, rows - WINDOW };
-    const size_t a_bytes = (size_t)rows * COLS * type_bytes(kernel->a), d_bytes = (size_t)rows * COLS * type_bytes(kernel->d);
+    const struct gemm_case types = { .kernel = kernel };
+    const enum ptxmm_type a_type = gemm_type_a(&types), b_type = gemm_type_b(&types), d_type = gemm_type_d(&types);
+    const size_t a_bytes = (size_t)rows * COLS * type_bytes(a_type), d_bytes = (size_t)rows * COLS * type_bytes(d_type);
     const CUdeviceptr a = gpu_alloc(gpu, a_bytes), d = gpu_alloc(gpu, d_bytes + BEHIND);
-    const CUdeviceptr b = gpu_alloc(gpu, COLS * COLS * type_bytes(kernel->b));
+    const CUdeviceptr b = gpu_alloc(gpu, COLS * COLS * type_bytes(b_type));
     if (!a || !b || !d) {
         gpu_free(gpu, a);
         gpu_free(gpu, b);
@@ -217,22 +222,22 @@ static void beyond_32_bits(void **state)
         skip_because(gpu->error);
     }
     uint16_t one;
-    type_store(kernel->a, &one, 1);
+    type_store(a_type, &one, 1);
     bool ok = gpu_ok(gpu, gpu->MemsetD32(a, (uint32_t)one << 16 | one, a_bytes / 4), "cuMemsetD32") &&
               gpu_ok(gpu, gpu->MemsetD8(d, 0xff, d_bytes + BEHIND), "cuMemsetD8");
     struct matrix as[LENGTH(windows)] = { 0 }, bm, out;
-    assert_true(matrix_create(&bm, kernel->b, COLS, COLS, COLS, MATRIX_INPUT));
-    assert_true(matrix_create(&out, kernel->d, WINDOW, COLS, COLS, MATRIX_OUTPUT));
+    assert_true(matrix_create(&bm, b_type, COLS, COLS, COLS, MATRIX_INPUT));
+    assert_true(matrix_create(&out, d_type, WINDOW, COLS, COLS, MATRIX_OUTPUT));
     matrix_fill(&bm, FILL_SMALL_INT, rig.seed, STREAM_B);
     ok = ok && gpu_upload(gpu, b, bm.data, COLS * COLS * bm.size);
     for (size_t i = 0; i < LENGTH(windows); i++) {
-        assert_true(matrix_create(&as[i], kernel->a, WINDOW, COLS, COLS, MATRIX_INPUT));
+        assert_true(matrix_create(&as[i], a_type, WINDOW, COLS, COLS, MATRIX_INPUT));
         matrix_fill(&as[i], FILL_SMALL_INT, rig.seed + i, STREAM_A);
         ok = ok && gpu_upload(gpu, a + (size_t)windows[i] * COLS * as[i].size, as[i].data, WINDOW * COLS * as[i].size);
     }
 
-    const struct ptxmm_problem problem = { .m = rows, .n = COLS, .k = COLS, .a.type = kernel->a, .b.type = kernel->b,
-                                           .d.type = kernel->d, .prefer.kernel = kernel->name };
+    const struct ptxmm_problem problem = { .m = rows, .n = COLS, .k = COLS, .a.type = a_type, .b.type = b_type,
+                                           .d.type = d_type, .prefer.kernel = kernel->name };
     const struct ptxmm_arguments arguments = { .a = a, .b = b, .d = d, .alpha = 1 };
     struct ptxmm_plan *plan = NULL;
     struct ptxmm_error error = { .text = "" };
@@ -376,6 +381,26 @@ static void scalars(void **state)
     finish(&tally);
 }
 
+/* Where each operand may be bf16 or f16: every mixture. */
+static void mixed_types(void **state)
+{
+    const struct ptxmm_kernel_info *kernel = begin(state);
+    if (kernel->a != PTXMM_BF16_OR_F16) skip_because("the kernel's types are fixed");
+    struct tally tally = { 0 };
+    for (int mixture = 0; mixture < 8; mixture++)
+        for (int exact = 0; exact < 2; exact++) {
+            struct gemm_case c = plain(kernel, 19, rig.full ? kernel->tile_n + 9 : 43, kernel->tile_k + 9,
+                                       exact ? FILL_SMALL_INT : FILL_NORMAL);
+            c.a = mixture & 1 ? PTXMM_F16 : PTXMM_BF16;
+            c.b = mixture & 2 ? PTXMM_F16 : PTXMM_BF16;
+            c.d = mixture & 4 ? PTXMM_F16 : PTXMM_BF16;
+            c.with_c = true;
+            c.beta = 1;
+            try_case(&tally, &c);
+        }
+    finish(&tally);
+}
+
 /* K = 0 is beta * C, or exactly 0; no rows or no columns is success and nothing is launched. */
 static void nothing(void **state)
 {
@@ -390,9 +415,10 @@ static void nothing(void **state)
     }
     finish(&tally);
     for (int which = 0; which < 2; which++) {
+        const struct gemm_case types = { .kernel = kernel };
         const struct ptxmm_problem problem = {
-            .m = which ? 64 : 0, .n = which ? 0 : 64, .k = 64,
-            .a.type = kernel->a, .b.type = kernel->b, .d.type = kernel->d, .prefer.kernel = kernel->name,
+            .m = which ? 64 : 0, .n = which ? 0 : 64, .k = 64, .a.type = gemm_type_a(&types), .b.type = gemm_type_b(&types),
+            .d.type = gemm_type_d(&types), .prefer.kernel = kernel->name,
         };
         const struct ptxmm_arguments arguments = { .alpha = 1 };
         struct ptxmm_plan *plan;
@@ -606,7 +632,8 @@ static void chains(void **state)
     const struct ptxmm_kernel_info *kernel = begin(state);
     const int length = rig.full ? 101 : 3;
     for (int through_a = 0; through_a < 2; through_a++) {
-        if (through_a && kernel->a != kernel->d) continue;
+        const struct gemm_case types = { .kernel = kernel };
+        if (through_a && gemm_type_a(&types) != gemm_type_d(&types)) continue;
         const int64_t size = rig.full ? 8 * kernel->tile_k : kernel->tile_k + 8;
         struct gemm_case c = plain(kernel, (rig.full ? 9 : 1) * kernel->tile_m + 1, size, size, FILL_NORMAL);
         c.alpha = through_a ? 1 / sqrtf((float)size) : 0.01f; /* keeps values near 1 */
@@ -698,7 +725,7 @@ static void foreign(void **state)
     TEST(label, id, exact_end), TEST(label, id, fills), TEST(label, id, counts), TEST(label, id, nan_and_infinity), \
     TEST(label, id, scalars), TEST(label, id, nothing), TEST(label, id, repeats), TEST(label, id, budgets),      \
     TEST(label, id, batch_invariance), TEST(label, id, graphs), TEST(label, id, two_streams), TEST(label, id, chains), \
-    TEST(label, id, foreign), TEST(label, id, large), TEST(label, id, beyond_32_bits),
+    TEST(label, id, foreign), TEST(label, id, mixed_types), TEST(label, id, large), TEST(label, id, beyond_32_bits),
 
 int main(int argc, char **argv)
 {
