@@ -42,6 +42,16 @@ static int split(const char *row, char column[COLUMNS][LENGTH])
     return count;
 }
 
+/* Without ptxas there are no cubins, and nothing is exported. */
+static void need_cubins(void)
+{
+    struct ptxmm_image image;
+    struct ptxmm_error error;
+    if (!ptxmm_kernel_image(0, &image, &error)) return;
+    print_message("skipped: %s\n", error.text);
+    skip();
+}
+
 static json_t *at(json_t *object, const char *path)
 {
     char key[LENGTH];
@@ -88,7 +98,9 @@ static int export_pack(void **state)
 {
     char self[512], path[600];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    struct ptxmm_image image;
     (void)state;
+    if (ptxmm_kernel_image(0, &image, NULL)) return 0;
     if (length < 0 || !mkdtemp(folder)) return -1;
     self[length] = 0;
     *strrchr(self, '/') = 0;
@@ -101,6 +113,7 @@ static int export_pack(void **state)
 static int clean(void **state)
 {
     (void)state;
+    if (!manifest) return 0;
     json_decref(manifest);
     return run(NULL, "rm -r '%s'", folder);
 }
@@ -112,8 +125,9 @@ static const char *type_word(const char *column)
 
 static void rows_agree(void **state)
 {
-    json_t *kernels = at(manifest, "kernels");
     (void)state;
+    need_cubins();
+    json_t *kernels = at(manifest, "kernels");
     assert_int_equal(json_array_size(kernels), ROWS);
     for (size_t i = 0; i < ROWS; i++) {
         static const char *const types[] = { "types.a", "types.b", "types.accumulator", "types.d" };
@@ -146,6 +160,7 @@ static void rows_agree(void **state)
 static void maps_agree(void **state)
 {
     (void)state;
+    need_cubins();
     for (size_t i = 0; i < ROWS; i++) {
         char column[COLUMNS][LENGTH];
         json_t *kernel = json_array_get(at(manifest, "kernels"), i);
@@ -174,9 +189,10 @@ static void arguments_agree(void **state)
         FIELD(tiles_n), FIELD(raster), FIELD(flags), FIELD(d), FIELD(ldd), FIELD(c), FIELD(ldc), FIELD(alpha_at), FIELD(beta_at),
         FIELD(alpha), FIELD(beta),
     };
+    (void)state;
+    need_cubins();
     json_t *listed = at(manifest, "arguments.fields");
     int64_t end = 0;
-    (void)state;
     assert_int_equal(number_at(manifest, "arguments.bytes"), sizeof(struct ptxmm_gemm_args));
     assert_int_equal(number_at(manifest, "arguments.alignment"), _Alignof(struct ptxmm_gemm_args));
     /* Every byte of the block belongs to one field, in order. */
@@ -200,15 +216,12 @@ static void arguments_agree(void **state)
 static void files_agree(void **state)
 {
     (void)state;
+    need_cubins();
     for (size_t i = 0; i < ROWS; i++) {
         json_t *kernel = json_array_get(at(manifest, "kernels"), i);
         struct ptxmm_image image;
-        struct ptxmm_error error;
         char word[65] = "";
-        if (ptxmm_kernel_image(i, &image, &error)) {
-            print_message("no cubin was assembled here: %s\n", error.text);
-            skip();
-        }
+        assert_int_equal(ptxmm_kernel_image(i, &image, NULL), PTXMM_OK);
         assert_int_equal(number_at(kernel, "cubin.bytes"), image.size);
         assert_string_equal(text_at(kernel, "cubin.sha256"), image.sha256);
         assert_int_equal(run(word, "sha256sum '%s/%s'", folder, text_at(kernel, "cubin.file")), 0);
