@@ -31,4 +31,6 @@ Cflags: -I\${includedir}
 Libs: -L\${libdir} -lptxmm
 Libs.private: -ldl -lpthread -lm
 EOF
+# The linker's cache, where the library went into a folder that it covers.
+[ -n "$dest" ] || [ "$(id -u)" != 0 ] || ldconfig 2> /dev/null || :
 echo "installed ptxmm $version under $dest$prefix"
