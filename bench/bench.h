@@ -40,4 +40,7 @@ void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)
 void bench_product(struct bench *bench, const struct shape *shape, const char *place);
 void bench_table_head(void);
 
+/* Prints the tables of docs/results.md from what --json wrote. -1 after one line on stderr. */
+int bench_markdown(const char *path);
+
 #endif

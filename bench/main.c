@@ -24,7 +24,7 @@
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
-    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON, KEY_QUICK,
+    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON, KEY_MARKDOWN, KEY_QUICK,
     KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST
 };
 
@@ -38,6 +38,7 @@ static const struct argp_option option_table[] = {
     { "protocol", KEY_PROTOCOL, "LIST", 0, "of pair, cool, sustained, with commas, or all (default pair,cool)", 0 },
     { "pairs", KEY_PAIRS, "COUNT", 0, "alternations of the pair protocol, 1 to 64 (default 24)", 0 },
     { "json", KEY_JSON, "FILE", 0, "write all numbers there, each sample too", 0 },
+    { "markdown", KEY_MARKDOWN, "FILE", 0, "only print the tables of docs/results.md from what --json wrote", 0 },
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
     { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 },
@@ -50,7 +51,7 @@ static const struct argp_option option_table[] = {
 struct arguments {
     struct bench bench;
     struct shapes shapes;
-    const char *driver, *cublaslt, *json;
+    const char *driver, *cublaslt, *json, *markdown;
     int device;
     bool quick, no_host;
 };
@@ -140,6 +141,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_PROTOCOL: bench->protocols = protocols(text); return 0;
     case KEY_PAIRS: bench->pairs = (int)number("pairs", text, 1, MEASURE_MAX_SAMPLES); return 0;
     case KEY_JSON: a->json = text; return 0;
+    case KEY_MARKDOWN: a->markdown = text; return 0;
     case KEY_QUICK: a->quick = true; return 0;
     case KEY_NO_HOST: a->no_host = true; return 0;
     case KEY_SEED: bench->seed = (uint64_t)number("seed", text, 0, INT64_MAX); return 0;
@@ -202,6 +204,12 @@ static int open_all(struct arguments *a)
         return EXIT_NO_DEVICE;
     }
     bench->measure.gpu = gpu;
+    bench->measure.hold = !gpu_is_emulator(gpu);
+    bench->measure.workspace = gpu_alloc(gpu, MEASURE_WORKSPACE);
+    if (!bench->measure.workspace) {
+        fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
+        return EXIT_NO_DEVICE;
+    }
     if (!gpu_ok(gpu, gpu->StreamCreate(&bench->measure.stream, 0), "cuStreamCreate")) {
         fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
         return EXIT_NO_DEVICE;
@@ -213,18 +221,12 @@ static int open_all(struct arguments *a)
     bench_progress("cuBLASLt");
     const int missing = cublaslt_open(&bench->lt, a->cublaslt, why, sizeof why);
     bench_progress(NULL);
-    if (missing) {
-        if (a->cublaslt || getenv("PTXMM_CUBLASLT")) {
-            fprintf(stderr, "ptxmm-bench: %s\n", why);
-            return EXIT_USAGE;
-        }
-        printf("without cuBLASLt: %s\n", why);
-        return 0;
+    if (missing && (a->cublaslt || getenv("PTXMM_CUBLASLT"))) {
+        fprintf(stderr, "ptxmm-bench: %s\n", why);
+        return EXIT_USAGE;
     }
-    bench->measure.workspace = gpu_alloc(gpu, 64 << 20);
-    if (bench->measure.workspace) return 0;
-    fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
-    return EXIT_NO_DEVICE;
+    if (missing) printf("without cuBLASLt: %s\n", why);
+    return 0;
 }
 
 static void close_all(struct arguments *a)
@@ -309,6 +311,7 @@ int main(int argc, char **argv)
     bench->seed = 1;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (a.markdown) return bench_markdown(a.markdown) ? EXIT_USAGE : EXIT_RIGHT;
     if (bench->kernel) {
         /* A kernel's name decides the types. */
         bench->type = ptxmm_kernel_by_name(bench->kernel)->a;

@@ -4,6 +4,7 @@
  *     cool        0.4 s idle, then 8 launches; their mean: what a short benchmark sees
  *     sustained   bursts of a quarter of a second in turn: each finds its own clock at the power limit
  *
+ * In pair and cool the GPU first overwrites some memory, until the host has queued all launches: what is timed is the GPU.
  * Every launch takes the next of several sets of buffers, together larger than the L2 cache.
  */
 #ifndef BENCH_MEASURE_H
@@ -22,7 +23,7 @@ struct contestant {
     int algorithm;
 };
 
-enum { MEASURE_MAX_SETS = 128, MEASURE_MAX_SAMPLES = 64 };
+enum { MEASURE_MAX_SETS = 128, MEASURE_MAX_SAMPLES = 64, MEASURE_WORKSPACE = 64 << 20 };
 
 /* Where it runs, and the buffers it takes in turn. */
 struct measure {
@@ -31,7 +32,8 @@ struct measure {
     CUstream stream;
     struct ptxmm_arguments sets[MEASURE_MAX_SETS];
     int set_count, next_set;
-    CUdeviceptr workspace;
+    CUdeviceptr workspace; /* MEASURE_WORKSPACE bytes */
+    bool hold;             /* keep the GPU busy until all launches of a measurement are queued (an emulator has no queue) */
     char error[1200]; /* of the last function that returned false */
 };
 

@@ -434,7 +434,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
     }
     if (bench->lt) {
         bench_progress("[%s] %s: cuBLASLt", place, shape->name);
-        if (cublaslt_matmul_create(bench->lt, &problem, 64 << 20, &matmul, why, sizeof why))
+        if (cublaslt_matmul_create(bench->lt, &problem, MEASURE_WORKSPACE, &matmul, why, sizeof why))
             printf("%-18s cuBLASLt: %s\n", shape->name, why);
         else
             prepare_cublaslt(bench, shape, matmul, &data, &contest);

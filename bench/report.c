@@ -1,0 +1,96 @@
+/* report.c -- the tables of docs/results.md, from the JSON of a run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+static double number_at(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "-";
+}
+
+/* "| 170.85 +- 0.29 % | 804.4 | 1.018 | 1.010 | 1980 MHz |", or dashes when the protocol was not run. */
+static void print_timing(const json_t *result, const char *protocol)
+{
+    const json_t *timing = json_object_get(result, protocol), *ours = json_object_get(timing, "ours");
+    if (!ours) {
+        printf(" - | - | - | - | - |");
+        return;
+    }
+    const double median = number_at(ours, "median_us");
+    const double spread = 50 * (number_at(ours, "high_quartile_us") - number_at(ours, "low_quartile_us")) / median;
+    printf(" %.2f +- %.1f %% | %.1f |", median, spread, number_at(ours, "tflops"));
+    if (json_object_get(timing, "speed_to_first"))
+        printf(" %.3f | %.3f |", number_at(timing, "speed_to_first"), number_at(timing, "speed_to_best"));
+    else
+        printf(" - | - |");
+    const json_t *mhz = json_object_get(json_object_get(timing, "state"), "sm_mhz");
+    if (mhz)
+        printf(" %lld |", (long long)json_integer_value(mhz));
+    else
+        printf(" - |");
+}
+
+static const char *bits(const json_t *result, char *text, size_t size)
+{
+    const json_t *unlike = json_object_get(json_object_get(result, "check"), "elements_unlike_cublaslt");
+    if (!unlike) return "-";
+    if (!json_integer_value(unlike)) return "equal";
+    snprintf(text, size, "%lld differ", (long long)json_integer_value(unlike));
+    return text;
+}
+
+static void print_protocol(const json_t *results, const char *protocol)
+{
+    size_t index;
+    const json_t *result;
+    bool any = false;
+    json_array_foreach(results, index, result) any = any || json_object_get(result, protocol);
+    if (!any) return;
+    printf("\n%s:\n\n", protocol);
+    printf("| shape | types | kernel | bits | us | TFLOP/s | x first | x best of 8 | SM MHz |\n");
+    printf("|---|---|---|---|---|---|---|---|---|\n");
+    json_array_foreach(results, index, result) {
+        char text[40];
+        if (!json_object_get(result, protocol)) continue;
+        printf("| %s | %s -> %s | %s | %s |", text_at(result, "shape"), text_at(result, "type"), text_at(result, "out_type"),
+               text_at(result, "kernel"), bits(result, text, sizeof text));
+        print_timing(result, protocol);
+        putchar('\n');
+    }
+}
+
+int bench_markdown(const char *path)
+{
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (!root) {
+        fprintf(stderr, "ptxmm-bench: %s: line %d: %s\n", path, error.line, error.text);
+        return -1;
+    }
+    const json_t *results = json_object_get(root, "results"), *host = json_object_get(root, "host");
+    if (number_at(root, "schema") != 1 || !json_is_array(results)) {
+        fprintf(stderr, "ptxmm-bench: %s: \"schema\" must be 1, with an array \"results\": what ptxmm-bench --json writes\n", path);
+        json_decref(root);
+        return -1;
+    }
+    printf("%s, %lld SMs, power limit %.0f W; driver %s, CUDA %.0f.%.0f; cuBLASLt %s; %.10s:\n\n    %s\n",
+           text_at(root, "device"), (long long)number_at(root, "sms"), number_at(root, "power_limit_watts"),
+           text_at(root, "driver"), (double)((int)number_at(root, "cuda_driver_version") / 1000),
+           (double)((int)number_at(root, "cuda_driver_version") % 1000 / 10), text_at(root, "cublaslt_version"),
+           text_at(root, "date"), text_at(root, "command"));
+    static const char *const protocols[] = { "pair", "cool", "sustained" };
+    for (size_t i = 0; i < sizeof protocols / sizeof *protocols; i++) print_protocol(results, protocols[i]);
+    if (json_object_get(host, "beyond_us"))
+        printf("\nHost time of one call: `cuLaunchKernelEx` %.2f us, `ptxmm_plan_run` %.2f us, %.2f us beyond the driver.\n",
+               number_at(host, "launch_us"), number_at(host, "run_us"), number_at(host, "beyond_us"));
+    json_decref(root);
+    return 0;
+}
