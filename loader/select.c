@@ -226,8 +226,8 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     } pitches[] = { { "a.ld", 'a' }, { "b.ld", 'b' }, { "c.ld", 'c' }, { "d.ld", 'd' } };
     for (size_t i = 0; i < sizeof pitches / sizeof pitches[0]; i++) {
         struct extent extent = problem_extent(problem, pitches[i].which);
-        // Where there is one row, the distance to the next is never used. (An absent C has no type.)
-        if (extent.outer <= 1 || extent.type_bits == 0)
+        // Where there is one row, the distance to the next is never used, nor where rows are empty. (An absent C has no type.)
+        if (extent.outer <= 1 || extent.inner == 0 || extent.type_bits == 0)
             continue;
         int64_t pitch = extent.ld * extent.type_bits / 8;
         if (pitch % ALIGNMENT)

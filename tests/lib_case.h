@@ -89,6 +89,7 @@ static inline void case_fail(const char *call, CUresult result, int after)
     state->fail_call = call;
     state->fail_result = result;
     state->fail_after = after;
+    state->fail_calls = 0;
 }
 
 static inline struct ptxmm *case_open(void)

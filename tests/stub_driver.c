@@ -24,7 +24,6 @@ enum { LIBRARY_MAGIC = 0x4c494252, CONTEXTS = 4 };
 static struct stub_state state;
 static struct stub_ctx contexts[STUB_DEVICES][CONTEXTS];
 static _Thread_local CUcontext current;
-static atomic_int fail_calls;
 
 EXPORT struct stub_state *stub_state(void)
 {
@@ -47,7 +46,6 @@ EXPORT void stub_reset(void)
             contexts[i][j].device = i;
     }
     current = NULL;
-    fail_calls = 0;
 }
 
 __attribute__((constructor)) static void start(void)
@@ -65,7 +63,7 @@ static CUresult fails(const char *call)
 {
     if (!state.fail_call || strcmp(state.fail_call, call))
         return CUDA_SUCCESS;
-    return atomic_fetch_add(&fail_calls, 1) < state.fail_after ? CUDA_SUCCESS : state.fail_result;
+    return atomic_fetch_add(&state.fail_calls, 1) < state.fail_after ? CUDA_SUCCESS : state.fail_result;
 }
 
 #define MAY_FAIL                                 \

@@ -48,6 +48,7 @@ struct stub_state {
     int fail_after;          /* ... after so many calls of it that succeed */
 
     /* Noted down. */
+    atomic_int fail_calls; /* calls of fail_call so far */
     atomic_int init_calls, loads, unloads, attributes_set, function_loads, encodes;
     atomic_int launches; /* the first STUB_LAUNCHES are kept */
     struct stub_launch launch[STUB_LAUNCHES];
