@@ -15,17 +15,23 @@ enum {
     type_bf16 = PTXMM_BF16,
     type_f16 = PTXMM_F16,
     type_f32 = PTXMM_F32,
-    algorithm_gemm = PTXMM_COOPERATIVE,
-    algorithm_pingpong = PTXMM_PINGPONG
+    type_h16 = PTXMM_BF16_OR_F16,
+    algorithm_90_gemm = PTXMM_COOPERATIVE,
+    algorithm_90_pingpong = PTXMM_PINGPONG,
+    algorithm_100_gemm = PTXMM_ONE_CTA,
+    algorithm_100_pair = PTXMM_CTA_PAIR,
+    schedule_static = PTXMM_SCHEDULE_STATIC,
+    schedule_clc = PTXMM_SCHEDULE_LAUNCH_CONTROL
 };
 
 /* Every row adds up the K-steps of an output element in order, in one accumulator, in one CTA: so equal inputs give equal bits,
  * whatever M, the grid and the SM budget are. A row that splits K will need columns for these two facts. */
 static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
-#define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, stages_, threads_, cluster_, shared_) \
+#define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, stages_, threads_, cluster_, next_, shared_) \
     { .name = "sm" #sm "_" #kernel_name,                                                                         \
       .target = "sm_" #sm #suffix,                                                                               \
-      .algorithm = (enum ptxmm_algorithm)algorithm_##source,                                                     \
+      .algorithm = (enum ptxmm_algorithm)algorithm_##sm##_##source,                                              \
+      .schedule = (enum ptxmm_schedule)schedule_##next_,                                                          \
       .a = (enum ptxmm_type)type_##a_type,                                                                       \
       .b = (enum ptxmm_type)type_##b_type,                                                                       \
       .accumulator = (enum ptxmm_type)type_##acc_type,                                                           \

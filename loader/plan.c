@@ -102,7 +102,8 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
     return first.status;
 }
 
-static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm_problem *problem, struct ptxmm_error *error)
+static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm_problem *problem, int arch,
+                                     struct ptxmm_error *error)
 {
     const struct driver *driver = &plan->mm->driver;
     const struct ptxmm_kernel_info *kernel = plan->info.candidate.kernel;
@@ -113,15 +114,17 @@ static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm
         uint32_t box_rows;
         struct ptxmm_tensor_map *map;
     } maps[] = {
-        { "a", 'a', kernel->a, kernel->tile_m, &plan->block.map_a },
-        { "b", 'b', kernel->b, kernel->tile_n, &plan->block.map_b },
-        { "d", 'd', kernel->d, 64, &plan->block.map_d },
+        { "a", 'a', problem->a.type, kernel->tile_m / kernel->cluster, &plan->block.map_a },
+        { "b", 'b', problem->b.type, kernel->tile_n / kernel->cluster, &plan->block.map_b },
+        { "d", 'd', problem->d.type, 64, &plan->block.map_d },
     };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         struct extent extent = problem_extent(problem, maps[i].which);
         enum ptxmm_status status = tmap_encode(driver, &extent, maps[i].type, maps[i].box_rows, maps[i].name, maps[i].map, error);
         if (status)
             return status;
+        if (arch / 10 == 10)
+            tmap_mend_small(&extent, maps[i].map);
     }
     return PTXMM_OK;
 }
@@ -129,6 +132,16 @@ static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm
 static uint32_t ceil_div(int64_t a, uint32_t b)
 {
     return (uint32_t)(a / b + (a % b != 0));
+}
+
+/* The instruction descriptor of tcgen05.mma, kind::f16 (PTX ISA, "Instruction descriptor"): D in f32, both operands K-major.
+ *
+ *      28 .. 24 | 22 .. 17 | 12 .. 10  | 9 .. 7    | 5 .. 4
+ *      M / 16   | N / 8    | type of B | type of A | type of D: 1 = f32          types of A and B: 0 = f16, 1 = bf16 */
+static uint32_t instruction_descriptor(const struct ptxmm_problem *problem, const struct ptxmm_kernel_info *kernel)
+{
+    uint32_t a = problem->a.type == PTXMM_BF16, b = problem->b.type == PTXMM_BF16;
+    return kernel->tile_m / 16 << 24 | kernel->tile_n / 8 << 17 | b << 10 | a << 7 | 1u << 4;
 }
 
 static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *problem)
@@ -141,7 +154,12 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
     block->k_slices = ceil_div(problem->k, kernel->tile_k);
     block->tiles_m = ceil_div(problem->m, kernel->tile_m);
     block->tiles_n = ceil_div(problem->n, kernel->tile_n);
-    block->raster = timing_raster(kernel, block->tiles_m, plan->info.candidate.ctas);
+    const struct ptxmm_candidate *candidate = &plan->info.candidate;
+    block->raster = timing_raster(kernel, block->tiles_m, (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
+    if (kernels_target_arch(kernel->target) >= 100)
+        block->idesc = instruction_descriptor(problem, kernel);
+    if (kernel->d == PTXMM_BF16_OR_F16 && problem->d.type == PTXMM_F16)
+        block->flags |= PTXMM_FLAG_F16_OUT;
     block->ldd = (uint64_t)problem_extent(problem, 'd').ld;
     if (plan->has_c)
         block->ldc = (uint64_t)problem_extent(problem, 'c').ld;
@@ -151,9 +169,8 @@ static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *pro
 {
     const struct ptxmm_candidate *candidate = &plan->info.candidate;
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    // Whole clusters: the kernels walk all tiles with any number of CTAs, so one CTA without a tile does no harm.
     uint32_t cluster = kernel->cluster;
-    plan->info.grid = ceil_div(candidate->ctas, cluster) * cluster;
+    plan->info.grid = (uint32_t)candidate->ctas;
     plan->info.threads = kernel->threads;
     plan->info.cluster = cluster;
     plan->info.shared_bytes = kernel->shared_bytes;
@@ -200,7 +217,7 @@ static enum ptxmm_status prepare(struct ptxmm_plan *plan, const struct ptxmm_pro
     if (!status)
         status = choose(plan, problem, device, handle, error);
     if (!status)
-        status = encode_maps(plan, problem, error);
+        status = encode_maps(plan, problem, device->arch, error);
     if (status)
         return status;
     fill_block(plan, problem);

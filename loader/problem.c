@@ -43,6 +43,8 @@ int problem_type_bits(enum ptxmm_type type)
 
 const char *problem_type_name(enum ptxmm_type type)
 {
+    if (type == PTXMM_BF16_OR_F16)
+        return "BF16_OR_F16";
     return (size_t)type < COUNT(types) ? types[type].name : "unknown";
 }
 

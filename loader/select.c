@@ -138,6 +138,12 @@ static int reject_kind(struct ptxmm_candidate *candidate, const struct ptxmm_pro
     return 0;
 }
 
+/* Is `type` what a kernel wants, which may be one type or a class of them? */
+static int is_type(enum ptxmm_type type, enum ptxmm_type wanted)
+{
+    return type == wanted || (wanted == PTXMM_BF16_OR_F16 && (type == PTXMM_BF16 || type == PTXMM_F16));
+}
+
 static int reject_types(struct ptxmm_candidate *candidate, const struct ptxmm_problem *problem)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
@@ -148,10 +154,10 @@ static int reject_types(struct ptxmm_candidate *candidate, const struct ptxmm_pr
         { "a.type", problem->a.type, kernel->a },
         { "b.type", problem->b.type, kernel->b },
         { "d.type", problem->d.type, kernel->d },
-        { "c.type", problem->c.type, problem->c.type == PTXMM_TYPE_NONE ? PTXMM_TYPE_NONE : kernel->d },
+        { "c.type", problem->c.type, problem->c.type == PTXMM_TYPE_NONE ? PTXMM_TYPE_NONE : problem->d.type },
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].has != types[i].needs)
+        if (!is_type(types[i].has, types[i].needs))
             return reject(candidate, PTXMM_REASON_TYPE, types[i].field, types[i].has, types[i].needs);
     return 0;
 }

@@ -16,6 +16,9 @@
  *   [power] the SM clock under load against the highest: 830 TFLOP/s at 8192^3 with 95.6 % of the cycles used is 1.61 of
  *           1.98 GHz. Ping-pong needs fewer cycles but more energy: 0.93 to 0.98 of the cooperative kernel when sustained.
  *   [dram]  a device-to-device copy runs at 4265 of 4800 GB/s.
+ *   [b200]  SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes max(N/2, 32 + N/4) cycles in one CTA
+ *           with 128 rows, max(N/2, 32 + N/8) in a pair with 256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
+ * Everything else of arch 100 is an estimate: nothing of it was measured by us.
  * The epilogue moves a thread's share of the tile through shared memory; [fit] gives one point (256 bytes a thread), the split in
  * a fixed and a proportional part is an estimate. */
 static const struct timing {
@@ -33,6 +36,8 @@ static const struct timing {
 } timings[] = {
     { .arch = 90, .slice_overhead = 6, .issue = 40, .load = 1000, .epilogue = 300, .epilogue_per_byte = 3.125, .launch = 3000,
       .cooperative_clock = 0.81, .pingpong_clock = 0.79, .dram = 0.88, .l2 = 0.75 },
+    { .arch = 100, .slice_overhead = 2, .issue = 40, .load = 1100, .epilogue = 400, .epilogue_per_byte = 3, .launch = 4000,
+      .cooperative_clock = 0.9, .pingpong_clock = 0.9, .dram = 0.91, .l2 = 0.75 },
 };
 
 static const struct timing *timing_of(int arch)
@@ -64,42 +69,55 @@ static double larger(double a, double b)
 }
 
 /* Bytes of a slice's operands that the tensor core takes per step of its K: 32 for every type. */
-enum { STEP_BYTES = 32, STEP_M = 64 };
+enum { STEP_BYTES = 32 };
 
-/* Tensor-core cycles of one K-slice of one tile. [peak] */
+/* Rows of A that an SM multiplies in one step: of a wgmma, or of a tcgen05.mma. */
+static int step_rows(const struct ptxmm_kernel_info *kernel)
+{
+    return kernel->algorithm == PTXMM_ONE_CTA || kernel->algorithm == PTXMM_CTA_PAIR ? 128 : 64;
+}
+
+/* Bits of an element of A; a class of types has those of its members. */
+static int element_bits(enum ptxmm_type type)
+{
+    return problem_type_bits(type == PTXMM_BF16_OR_F16 ? PTXMM_F16 : type);
+}
+
+/* Tensor-core cycles of one K-slice of one tile, on each SM that shares it. [peak] [b200] */
 static double slice_cycles(const struct ptxmm_kernel_info *kernel)
 {
-    double n = kernel->tile_n;
-    double step = larger(n / 2, 16 + n / 4);
-    double steps = kernel->tile_k * problem_type_bits(kernel->a) / 8.0 / STEP_BYTES;
-    return kernel->tile_m / (double)STEP_M * steps * step;
+    // The step is bound by the products or by reading A and this SM's share of B from shared memory, 128 bytes a cycle.
+    double n = kernel->tile_n, rows = step_rows(kernel);
+    double step = larger(n / 2, (rows + n / kernel->cluster) * STEP_BYTES / 128);
+    double steps = kernel->tile_k * element_bits(kernel->a) / 8.0 / STEP_BYTES;
+    return kernel->tile_m / kernel->cluster / rows * steps * step;
 }
 
-/* Floating-point operations per SM and cycle: 2 * 64 * N * (32 bytes of K) in N/2 cycles. [peak] */
+/* Floating-point operations per SM and cycle: 2 * rows * N * (32 bytes of K) in N/2 cycles. [peak] [b200] */
 static double peak_flops(const struct ptxmm_kernel_info *kernel)
 {
-    return 4.0 * STEP_M * STEP_BYTES * 8 / problem_type_bits(kernel->a);
+    return 4.0 * step_rows(kernel) * STEP_BYTES * 8 / element_bits(kernel->a);
 }
 
-static double warpgroups(const struct ptxmm_kernel_info *kernel)
+/* Warpgroups of a CTA that store one tile together. */
+static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 {
-    double consumers = kernel->threads / 128.0 - 1;
-    return kernel->algorithm == PTXMM_PINGPONG ? 1 : consumers;
+    return kernel->algorithm == PTXMM_COOPERATIVE ? kernel->threads / 128.0 - 1 : 1;
 }
 
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t slices)
 {
-    double thread_bytes = kernel->tile_m * kernel->tile_n / (128 * warpgroups(kernel)) * problem_type_bits(kernel->d) / 8;
+    double thread_elements = kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
     struct ptxmm_model model = {
         .tiles = tiles,
         .slices = slices,
         .stages = (int)kernel->stages,
-        .accumulators = kernel->algorithm == PTXMM_PINGPONG ? 2 : 1,
+        .accumulators = kernel->algorithm == PTXMM_COOPERATIVE ? 1 : 2,
         .issue = timing->issue,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead,
-        .epilogue = timing->epilogue + timing->epilogue_per_byte * thread_bytes,
+        .epilogue = timing->epilogue + timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8,
     };
     struct ptxmm_model_result result;
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
@@ -125,7 +143,7 @@ static double dram_bytes(const struct timing *timing, const struct ptxmm_device 
         return inputs + outputs;
     int64_t tiles_m = ceil_div(problem->m, kernel->tile_m), tiles_n = ceil_div(problem->n, kernel->tile_n);
     int64_t rows = timing_raster(kernel, tiles_m, ctas), columns = smaller(ceil_div(ctas, rows), tiles_n);
-    double k_bytes = (double)problem->k * problem_type_bits(kernel->a) / 8;
+    double k_bytes = (double)problem->k * element_bits(kernel->a) / 8;
     double wave = ((double)rows * kernel->tile_m + (double)columns * kernel->tile_n) * k_bytes;
     return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
 }
@@ -148,9 +166,12 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     int64_t sms = device->sm_count;
     if (problem->prefer.sm_budget > 0)
         sms = smaller(sms, problem->prefer.sm_budget);
-    int64_t rounds = ceil_div(tiles, sms);
-    candidate->ctas = ceil_div(tiles, rounds);
-    candidate->waves = (double)tiles / (double)candidate->ctas;
+    int64_t cluster = kernel->cluster, clusters = sms / cluster > 0 ? sms / cluster : 1;
+    int64_t rounds = ceil_div(tiles, clusters);
+    clusters = ceil_div(tiles, rounds);
+    candidate->waves = (double)tiles / (double)clusters;
+    // With launch control the grid has a cluster for every tile, and the hardware runs as many at a time as fit.
+    candidate->ctas = cluster * (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? tiles : clusters);
 
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
     double inputs = (m * k * problem_type_bits(problem->a.type) + n * k * problem_type_bits(problem->b.type)) / 8;
@@ -159,10 +180,10 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     double clock = highest * (kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock : timing->cooperative_clock);
 
     double compute = pipeline_cycles(timing, kernel, rounds, slices) / clock;
-    double memory = dram_bytes(timing, device, problem, kernel, tiles, candidate->ctas, inputs, outputs) /
+    double memory = dram_bytes(timing, device, problem, kernel, tiles, clusters, inputs, outputs) /
                     (timing->dram * bandwidth);
     candidate->seconds = timing->launch / clock + larger(compute, memory);
-    candidate->tensor_busy = (double)tiles * (double)slices * slice_cycles(kernel) /
+    candidate->tensor_busy = (double)tiles * (double)cluster * (double)slices * slice_cycles(kernel) /
                              (device->sm_count * candidate->seconds * clock);
     candidate->compute_seconds = 2 * m * n * k / (peak_flops(kernel) * device->sm_count * highest);
     candidate->memory_seconds = (inputs + outputs) / bandwidth;

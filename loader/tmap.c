@@ -41,3 +41,12 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
     memcpy(map, &encoded, sizeof *map);
     return PTXMM_OK;
 }
+
+void tmap_mend_small(const struct extent *extent, struct ptxmm_tensor_map *map)
+{
+    enum { SMALL = 128 * 1024 };
+    int dense = extent->outer <= 1 || extent->ld == extent->inner;
+    // Rows beyond the limit cannot be a small tensor, and their product with the pitch could overflow.
+    if (!dense && extent->outer < SMALL && extent->ld < SMALL && extent->outer * extent->ld * extent->type_bits / 8 < SMALL)
+        map->opaque[1] &= ~(UINT64_C(1) << 21);
+}

@@ -7,7 +7,7 @@ set -eu
 def=$1 out=$2
 mkdir -p "$out"
 # The columns in order, as the macros they become. Those without one are suffix, source and name.
-columns='SM,,,,TYPE_A,TYPE_B,TYPE_ACC,TYPE_D,BM,BN,BK,STAGES,THREADS,CLUSTER,SMEM'
+columns='SM,,,,TYPE_A,TYPE_B,TYPE_ACC,TYPE_D,BM,BN,BK,STAGES,THREADS,CLUSTER,SCHEDULE,SMEM'
 awk -v out="$out" -v def="$def" -v columns="$columns" '
 BEGIN { width = split(columns, macro, ",") }
 function bad(why) { printf "%s:%d: %s\n", def, FNR, why > "/dev/stderr"; failed = 1 }
