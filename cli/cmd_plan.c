@@ -51,13 +51,16 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
     }
 }
 
-int command_plan(const struct options *o)
+int command_plan(const struct options *given)
 {
+    struct options options = *given, *o = &options;
     struct ptxmm_device device;
     struct ptxmm_error error;
     struct ptxmm_problem problem;
     if (o->m < 0 || o->n < 0 || o->k < 0)
         return complain(o, "--%s is missing: --m, --n and --k must all be given", o->m < 0 ? "m" : o->n < 0 ? "n" : "k");
+    if (product_leading(o))
+        return EXIT_USAGE;
     product_problem(o, &problem);
     if (ptxmm_device_known(o->arch ? o->arch : "sm90", &device, &error))
         return complain(o, "%s", error.text);

@@ -66,25 +66,6 @@ static int find_sizes(struct options *o, const struct inputs *in)
     return 0;
 }
 
-static int find_leading(struct options *o)
-{
-    const enum ptxmm_type in = o->type, out = o->out_type;
-    struct {
-        const char *name, *what;
-        int64_t *ld, columns;
-        enum ptxmm_type type;
-    } all[4] = { { "lda", "K", &o->lda, o->k, in }, { "ldb", "K", &o->ldb, o->k, in },
-                 { "ldc", "N", &o->ldc, o->n, out }, { "ldd", "N", &o->ldd, o->n, out } };
-    for (int i = 0; i < 4; i++) {
-        if (*all[i].ld && *all[i].ld < all[i].columns)
-            return complain(o, "--%s is %lld, must be at least %s = %lld", all[i].name, (long long)*all[i].ld, all[i].what,
-                            (long long)all[i].columns);
-        if (!*all[i].ld)
-            *all[i].ld = aligned_ld(all[i].type, all[i].columns);
-    }
-    return 0;
-}
-
 struct conversion {
     struct matrix *to;
     const struct npy *from;
@@ -338,16 +319,14 @@ int command_run(const struct options *given)
     struct inputs in = { 0 };
     struct session s;
     int code = read_inputs(o, &in);
-    if (!o->type) /* what the file holds, as far as the tensor cores take it */
-        o->type = in.a.type == PTXMM_F16 && in.b.type == PTXMM_F16 ? PTXMM_F16 : PTXMM_BF16;
-    if (!o->out_type)
-        o->out_type = o->type;
+    if (!o->type && in.a.type == PTXMM_F16 && in.b.type == PTXMM_F16) /* else bf16, whose range float32 has */
+        o->type = PTXMM_F16;
     if (isnan(o->beta))
         o->beta = o->c ? 1 : 0;
     if (!code)
         code = find_sizes(o, &in);
     if (!code)
-        code = find_leading(o);
+        code = product_leading(o);
     if (!code)
         code = session_open(&s, o, true);
     if (!code) {

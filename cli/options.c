@@ -38,7 +38,7 @@ enum key {
     { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16 or f16 (default bf16)", IN_ORDER },                           \
     { "out-type", KEY_OUT_TYPE, "TYPE", 0, "of D and C: bf16, f16 or f32 (default: that of A and B)", IN_ORDER }
 #define LEADING                                                                                                    \
-    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory", IN_ORDER },                           \
+    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory (default: the least of 16-byte steps)", IN_ORDER },                           \
     { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", IN_ORDER },                                  \
     { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", IN_ORDER },                                     \
     { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", IN_ORDER }
@@ -246,10 +246,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_B: o->b = file_name(r, key, text); break;
     case KEY_C: o->c = file_name(r, key, text); break;
     case KEY_OUT: o->out = file_name(r, key, text); break;
-    case KEY_SEED:
-        if (!digits(text, &o->seed))
-            must_be(r, key, text, "a whole number from 0 to 18446744073709551615");
-        break;
+    case KEY_SEED: o->seed = (uint64_t)whole(r, key, text, 0, INT64_MAX); break;
     case KEY_REPEAT: o->repeat = whole(r, key, text, 1, 1000000); break;
     case KEY_QUICK: o->full = false; break;
     case KEY_FULL: o->full = true; break;

@@ -24,7 +24,6 @@ struct options {
     float alpha, beta;
     const char *a, *b, *c, *out;  /* .npy files */
     uint64_t seed;
-    bool seed_given;
     int64_t repeat;               /* 0: not given */
 
     bool full, force;

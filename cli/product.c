@@ -5,16 +5,35 @@
 
 #include "manifest.h"
 
+int product_leading(struct options *o)
+{
+    o->type = o->type ? o->type : PTXMM_BF16;
+    o->out_type = o->out_type ? o->out_type : o->type;
+    const struct {
+        const char *name, *what;
+        int64_t *ld, columns;
+        enum ptxmm_type type;
+    } all[4] = { { "lda", "K", &o->lda, o->k, o->type }, { "ldb", "K", &o->ldb, o->k, o->type },
+                 { "ldc", "N", &o->ldc, o->n, o->out_type }, { "ldd", "N", &o->ldd, o->n, o->out_type } };
+    for (int i = 0; i < 4; i++) {
+        if (*all[i].ld && *all[i].ld < all[i].columns)
+            return complain(o, "--%s is %lld, must be at least %s = %lld", all[i].name, (long long)*all[i].ld, all[i].what,
+                            (long long)all[i].columns);
+        if (!*all[i].ld)
+            *all[i].ld = aligned_ld(all[i].type, all[i].columns);
+    }
+    return 0;
+}
+
 void product_problem(const struct options *o, struct ptxmm_problem *problem)
 {
-    const enum ptxmm_type in = o->type ? o->type : PTXMM_BF16, out = o->out_type ? o->out_type : in;
     *problem = (struct ptxmm_problem){
-        .m = o->m < 0 ? 0 : o->m, .n = o->n < 0 ? 0 : o->n, .k = o->k < 0 ? 0 : o->k,
-        .a = { .type = in, .ld = o->lda }, .b = { .type = in, .ld = o->ldb }, .d = { .type = out, .ld = o->ldd },
+        .m = o->m, .n = o->n, .k = o->k,
+        .a = { .type = o->type, .ld = o->lda }, .b = { .type = o->type, .ld = o->ldb }, .d = { .type = o->out_type, .ld = o->ldd },
         .prefer = { .kernel = o->kernel, .sm_budget = (int)o->sms },
     };
     if (o->c || o->beta > 0 || o->beta < 0)
-        problem->c = (struct ptxmm_operand){ .type = out, .ld = o->ldc };
+        problem->c = (struct ptxmm_operand){ .type = o->out_type, .ld = o->ldc };
 }
 
 void product_words(const struct ptxmm_problem *p, char *text, size_t size)
@@ -27,7 +46,7 @@ void product_words(const struct ptxmm_problem *p, char *text, size_t size)
 int64_t aligned_ld(enum ptxmm_type type, int64_t columns)
 {
     const int64_t unit = 16 / (int64_t)type_bytes(type);
-    return (columns + unit - 1) / unit * unit;
+    return columns > INT64_MAX - unit ? columns : (columns + unit - 1) / unit * unit;
 }
 
 static bool create(struct product *p, struct matrix *x, const char *name, const struct ptxmm_operand *operand, int64_t rows,

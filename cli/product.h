@@ -17,7 +17,10 @@ struct product {
     char error[1200];          /* what failed, one line */
 };
 
-/* The problem that the options describe; absent sizes count as 0. Leading dimensions that are not given are packed. */
+/* Fills in what the options leave open: types, and leading dimensions, the least whose bytes are a multiple of 16. Returns 0, or
+ * EXIT_USAGE after a line if one that is given is too small. */
+int product_leading(struct options *options);
+/* The problem that the options describe. */
 void product_problem(const struct options *options, struct ptxmm_problem *problem);
 /* "D[8,16] = A[8,32] B[32,16], bf16 x bf16 -> bf16". */
 void product_words(const struct ptxmm_problem *problem, char *text, size_t size);
