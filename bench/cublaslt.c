@@ -139,8 +139,8 @@ static void *open_anywhere(void)
     return NULL;
 }
 
-/* dlsym returns an object pointer; copying its bits is what POSIX asks for. Status names live in cublas, which need not be
- * there: cublasLtGetStatusName is the one of this library. */
+/* dlsym returns an object pointer; copying its bits is what POSIX asks for. Status names live in cublas, which need
+ * not be there: cublasLtGetStatusName is the one of this library. */
 static int bind(struct cublaslt *lt, char *why, size_t why_size)
 {
     const struct {

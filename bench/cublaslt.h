@@ -17,8 +17,9 @@ struct cublaslt_matmul; /* one problem and the algorithms that the heuristic off
 
 enum { CUBLASLT_MAX_ALGORITHMS = 8 };
 
-/* Looks at `path`, or, when it is NULL or empty: the environment variable PTXMM_CUBLASLT, the dynamic linker's places, the
- * CUDA toolkit's, and those of pip's packages. Returns 0; -1 with one sentence in `why` when there is none that works. */
+/* Looks at `path`, or, when it is NULL or empty: the environment variable PTXMM_CUBLASLT, the dynamic linker's
+ * places, the CUDA toolkit's, and those of pip's packages. Returns 0; -1 with one sentence in `why` when there is
+ * none that works. */
 int cublaslt_open(struct cublaslt **lt, const char *path, char *why, size_t why_size);
 void cublaslt_close(struct cublaslt **lt);
 

@@ -4,8 +4,8 @@
  *     build/bin/ptxmm-bench --shapes bench/shapes.txt --protocol pair --json results.json
  *     build/bin/ptxmm-bench --shape 4096 --type f16 --all-kernels
  *
- * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit code: 0,
- * 1 a result was wrong or a measurement failed, 2 the command line, 3 no driver or device.
+ * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit
+ * code: 0, 1 a result was wrong or a measurement failed, 2 the command line, 3 no driver or device.
  */
 #define _GNU_SOURCE
 #include <argp.h>
@@ -24,8 +24,8 @@
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
-    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON, KEY_MARKDOWN, KEY_QUICK,
-    KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST
+    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
+    KEY_MARKDOWN, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST
 };
 
 static const struct argp_option option_table[] = {
@@ -128,13 +128,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (shapes_parse(&a->shapes, text, why, sizeof why)) usage("%s", why);
         return 0;
     case KEY_TYPE:
-        if (!type_parse(text, &bench->type) || bench->type == PTXMM_F32) usage("--type is \"%s\", must be bf16 or f16", text);
+        if (!type_parse(text, &bench->type) || bench->type == PTXMM_F32)
+            usage("--type is \"%s\", must be bf16 or f16", text);
         return 0;
     case KEY_OUT_TYPE:
         if (!type_parse(text, &bench->out_type)) usage("--out-type is \"%s\", must be bf16, f16 or f32", text);
         return 0;
     case KEY_KERNEL:
-        if (!ptxmm_kernel_by_name(text)) usage("--kernel is \"%s\": the pack has no kernel of this name (ptxmm kernels lists them)", text);
+        if (!ptxmm_kernel_by_name(text))
+            usage("--kernel is \"%s\": the pack has no kernel of this name (ptxmm kernels lists them)", text);
         bench->kernel = text;
         return 0;
     case KEY_ALL: bench->all_kernels = true; return 0;
@@ -166,20 +168,23 @@ static json_t *machine(struct arguments *a)
         const size_t v = cublaslt_version(bench->lt);
         snprintf(lt_version, sizeof lt_version, "%zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
     }
-    printf("ptxmm %d.%d.%d on %s: %d SMs, %.0f MHz at most, %.0f MB L2%s\n", library / 10000, library / 100 % 100, library % 100,
-           bench->device.name, bench->device.sm_count, bench->device.clock_khz / 1e3, (double)bench->device.l2_bytes / 1048576,
+    printf("ptxmm %d.%d.%d on %s: %d SMs, %.0f MHz at most, %.0f MB L2%s\n", library / 10000, library / 100 % 100,
+           library % 100, bench->device.name, bench->device.sm_count, bench->device.clock_khz / 1e3,
+           (double)bench->device.l2_bytes / 1048576,
            gpu_is_emulator(&bench->gpu) ? " -- an EMULATOR: its times say nothing of a GPU" : "");
-    printf("driver %s%s, CUDA %d.%d", version, *version ? "" : ptxmm_driver_path(bench->mm), driver / 1000, driver % 1000 / 10);
+    printf("driver %s%s, CUDA %d.%d", version, *version ? "" : ptxmm_driver_path(bench->mm), driver / 1000,
+           driver % 1000 / 10);
     if (limit > 0) printf(", power limit %.0f W", limit);
     printf("\ncuBLASLt %s%s%s\n", lt_version, bench->lt ? " at " : "", bench->lt ? cublaslt_path(bench->lt) : "");
     char date[32];
     const time_t now = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    return json_pack("{s:i, s:s, s:i, s:s, s:b, s:i, s:i, s:I, s:s, s:s, s:i, s:f, s:s, s:s}", "schema", 1, "date", date,
-                     "ptxmm_version", library, "device", bench->device.name, "emulator", gpu_is_emulator(&bench->gpu), "sms",
-                     bench->device.sm_count, "clock_khz", bench->device.clock_khz, "l2_bytes",
-                     (json_int_t)bench->device.l2_bytes, "driver", version, "driver_path", ptxmm_driver_path(bench->mm),
-                     "cuda_driver_version", driver, "power_limit_watts", limit, "cublaslt_version", lt_version, "cublaslt_path",
+    return json_pack("{s:i, s:s, s:i, s:s, s:b, s:i, s:i, s:I, s:s, s:s, s:i, s:f, s:s, s:s}", "schema", 1, "date",
+                     date, "ptxmm_version", library, "device", bench->device.name, "emulator",
+                     gpu_is_emulator(&bench->gpu), "sms", bench->device.sm_count, "clock_khz",
+                     bench->device.clock_khz, "l2_bytes", (json_int_t)bench->device.l2_bytes, "driver", version,
+                     "driver_path", ptxmm_driver_path(bench->mm), "cuda_driver_version", driver, "power_limit_watts",
+                     limit, "cublaslt_version", lt_version, "cublaslt_path",
                      bench->lt ? cublaslt_path(bench->lt) : "");
 }
 
@@ -214,7 +219,8 @@ static int open_all(struct arguments *a)
         fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
         return EXIT_NO_DEVICE;
     }
-    if (gpu->DeviceGetPCIBusId && !gpu_is_emulator(gpu) && gpu->DeviceGetPCIBusId(bus, sizeof bus, gpu->device) == CUDA_SUCCESS)
+    if (gpu->DeviceGetPCIBusId && !gpu_is_emulator(gpu) &&
+        gpu->DeviceGetPCIBusId(bus, sizeof bus, gpu->device) == CUDA_SUCCESS)
         bench->nvml = nvml_open(bus);
     bench->measure.nvml = bench->nvml;
     if (gpu_is_emulator(gpu)) return 0; /* cuBLASLt brings machine code, which an emulator does not run */
@@ -268,12 +274,13 @@ static json_t *host_time(struct bench *bench)
     }
     ok = ok && measure_host(m, plan, &arguments, &times);
     if (ok) {
-        printf("\nhost time of one call, median [quartiles] in us: cuLaunchKernelEx alone %.3f [%.3f, %.3f], ptxmm_plan_run %.3f "
-               "[%.3f, %.3f]: %.3f beyond the driver (%s)\n",
-               times.bare.median * 1e6, times.bare.low * 1e6, times.bare.high * 1e6, times.run.median * 1e6, times.run.low * 1e6,
-               times.run.high * 1e6, times.beyond * 1e6, ptxmm_plan_info(plan)->candidate.kernel->name);
-        object = json_pack("{s:f, s:f, s:f}", "launch_us", times.bare.median * 1e6, "run_us", times.run.median * 1e6, "beyond_us",
-                           times.beyond * 1e6);
+        printf("\nhost time of one call, median [quartiles] in us: cuLaunchKernelEx alone %.3f [%.3f, %.3f], "
+               "ptxmm_plan_run %.3f [%.3f, %.3f]: %.3f beyond the driver (%s)\n",
+               times.bare.median * 1e6, times.bare.low * 1e6, times.bare.high * 1e6, times.run.median * 1e6,
+               times.run.low * 1e6, times.run.high * 1e6, times.beyond * 1e6,
+               ptxmm_plan_info(plan)->candidate.kernel->name);
+        object = json_pack("{s:f, s:f, s:f}", "launch_us", times.bare.median * 1e6, "run_us", times.run.median * 1e6,
+                           "beyond_us", times.beyond * 1e6);
     } else {
         printf("\nhost time: %s\n", m->error);
         object = json_pack("{s:s}", "failed", m->error);
@@ -293,8 +300,9 @@ static void summarise(const struct bench *bench)
     static const char *const names[] = { "pair", "cool", "sustained" };
     for (int i = 0; i < 3; i++)
         if (bench->first[i].count > 1)
-            printf("%s%s: geometric mean of %d: %.3f of cuBLASLt's first heuristic, %.3f of its best of 8\n", i ? "" : "\n",
-                   names[i], bench->first[i].count, exp(bench->first[i].log_sum / bench->first[i].count),
+            printf("%s%s: geometric mean of %d: %.3f of cuBLASLt's first heuristic, %.3f of its best of 8\n",
+                   i ? "" : "\n", names[i], bench->first[i].count,
+                   exp(bench->first[i].log_sum / bench->first[i].count),
                    exp(bench->best[i].log_sum / bench->best[i].count));
 }
 
@@ -302,9 +310,11 @@ int main(int argc, char **argv)
 {
     static struct arguments a; /* large: sets and samples */
     struct bench *bench = &a.bench;
-    const struct argp argp = { option_table, parse, NULL,
-                               "ptxmm-bench -- times the kernels beside cuBLASLt in one process, after checking their results.", NULL,
-                               NULL, NULL };
+    const struct argp argp = {
+        .options = option_table,
+        .parser = parse,
+        .doc = "ptxmm-bench -- times the kernels beside cuBLASLt in one process, after checking their results.",
+    };
     char why[600], command[400] = "";
     bench->type = PTXMM_BF16;
     bench->protocols = PROTOCOL_PAIR | PROTOCOL_COOL;
@@ -345,7 +355,8 @@ int main(int argc, char **argv)
         if (!a.no_host && !bench->wrong) json_object_set_new(root, "host", host_time(bench));
         json_object_set(root, "results", bench->results);
         code = bench->wrong ? EXIT_WRONG : EXIT_RIGHT;
-        if (json_file && (json_dumpf(root, json_file, JSON_INDENT(1) | JSON_REAL_PRECISION(8)) || fputc('\n', json_file) == EOF)) {
+        if (json_file &&
+            (json_dumpf(root, json_file, JSON_INDENT(1) | JSON_REAL_PRECISION(8)) || fputc('\n', json_file) == EOF)) {
             fprintf(stderr, "ptxmm-bench: cannot write %s\n", a.json);
             code = EXIT_WRONG;
         }

@@ -108,16 +108,17 @@ static bool between(struct measure *m, const struct events *events, int from, in
     return ok;
 }
 
-/* Keeps the GPU busy while the host puts `calls` launches and events behind, by overwriting the workspace. Without it the first
- * event passes at once, and what is timed is how fast the host can call: a call of cuBLASLt takes longer than one of ours, and longer
- * than a small product. */
+/* Keeps the GPU busy while the host puts `calls` launches and events behind, by overwriting the workspace. Without it
+ * the first event passes at once, and what is timed is how fast the host can call: a call of cuBLASLt takes longer
+ * than one of ours, and longer than a small product. */
 static bool hold(struct measure *m, int calls)
 {
     if (!m->hold || !m->gpu->MemsetD8Async) return true;
     /* 64 MiB take at least 14 us; a call 10 us, or several times that in a process that has just slept. */
     const int count = 16 + calls;
     for (int i = 0; i < count; i++)
-        if (!check(m, m->gpu->MemsetD8Async(m->workspace, 0, MEASURE_WORKSPACE, m->stream), "cuMemsetD8Async")) return false;
+        if (!check(m, m->gpu->MemsetD8Async(m->workspace, 0, MEASURE_WORKSPACE, m->stream), "cuMemsetD8Async"))
+            return false;
     return true;
 }
 
@@ -126,7 +127,8 @@ static bool timed(struct measure *m, const struct contestant *c, int launches, d
 {
     struct events events;
     if (!events_create(m, &events, 2)) return false;
-    bool ok = (launches > 64 || hold(m, launches)) && record(m, &events, 0); /* of many launches the first does not matter */
+    /* Of many launches the first does not matter. */
+    bool ok = (launches > 64 || hold(m, launches)) && record(m, &events, 0);
     for (int i = 0; ok && i < launches; i++) ok = launch_next(m, c);
     ok = ok && record(m, &events, 1);
     if (state) *state = nvml_read(m->nvml);
@@ -149,7 +151,8 @@ bool measure_pair(struct measure *m, const struct contestant *ours, const struct
     if (!wait_for(m) || !events_create(m, &events, 2 * pairs + 1)) return false;
     bool ok = hold(m, 2 * pairs) && record(m, &events, 0);
     for (int i = 0; ok && i < pairs; i++)
-        ok = launch_next(m, ours) && record(m, &events, 2 * i + 1) && launch_next(m, theirs) && record(m, &events, 2 * i + 2);
+        ok = launch_next(m, ours) && record(m, &events, 2 * i + 1) && launch_next(m, theirs) &&
+             record(m, &events, 2 * i + 2);
     *state = nvml_read(m->nvml);
     ok = ok && wait_for(m);
     for (int i = 0; ok && i < pairs; i++)
@@ -159,7 +162,8 @@ bool measure_pair(struct measure *m, const struct contestant *ours, const struct
     return ok;
 }
 
-bool measure_cool(struct measure *m, const struct contestant *c, int repeats, struct times *times, struct nvml_state *state)
+bool measure_cool(struct measure *m, const struct contestant *c, int repeats, struct times *times,
+                  struct nvml_state *state)
 {
     times->count = 0;
     for (int i = 0; i < repeats; i++) {
@@ -180,7 +184,8 @@ bool measure_burst(struct measure *m, const struct contestant *c, double seconds
     return timed(m, c, launches, &times->seconds[times->count++], state);
 }
 
-bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS], int *best)
+bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS],
+                        int *best)
 {
     enum { ROUNDS = 9 };
     struct times times[CUBLASLT_MAX_ALGORITHMS] = { 0 };
@@ -221,8 +226,8 @@ static double now(void)
         memcpy(&(member), &symbol_, sizeof symbol_);                                                          \
     } while (0)
 
-
-/* What ptxmm_plan_run hands to the driver, read back from a captured graph: the same function, grid and argument block. */
+/* What ptxmm_plan_run hands to the driver, read back from a captured graph: the same function, grid and argument
+ * block. */
 struct bare_launch {
     CUgraph graph; /* owns the argument block */
     CUlaunchConfig config;
@@ -245,7 +250,8 @@ static bool bare_create(struct measure *m, const struct ptxmm_plan *plan, const 
     size_t count = 1;
     CUDA_KERNEL_NODE_PARAMS_v2 params;
     memset(&params, 0, sizeof params);
-    if (!check(m, gpu->StreamBeginCapture(m->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "cuStreamBeginCapture")) return false;
+    if (!check(m, gpu->StreamBeginCapture(m->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "cuStreamBeginCapture"))
+        return false;
     const bool launched = ptxmm_plan_run(plan, arguments, m->stream, &error) == PTXMM_OK;
     if (!check(m, gpu->StreamEndCapture(m->stream, &bare->graph), "cuStreamEndCapture")) return false;
     if (!launched) return failed(m, error.text);
@@ -280,7 +286,8 @@ bool measure_host(struct measure *m, const struct ptxmm_plan *plan, const struct
         ok = wait_for(m);
         double start = now();
         for (int j = 0; ok && j < CALLS; j++)
-            ok = check(m, m->gpu->LaunchKernelEx(&bare.config, bare.function, bare.parameters, NULL), "cuLaunchKernelEx");
+            ok = check(m, m->gpu->LaunchKernelEx(&bare.config, bare.function, bare.parameters, NULL),
+                       "cuLaunchKernelEx");
         const double bare_seconds = (now() - start) / CALLS;
         ok = ok && wait_for(m);
         struct ptxmm_error error;

@@ -4,8 +4,8 @@
  *     cool        0.4 s idle, then 8 launches; their mean: what a short benchmark sees
  *     sustained   bursts of a quarter of a second in turn: each finds its own clock at the power limit
  *
- * In pair and cool the GPU first overwrites some memory, until the host has queued all launches: what is timed is the GPU.
- * Every launch takes the next of several sets of buffers, together larger than the L2 cache.
+ * In pair and cool the GPU first overwrites some memory, until the host has queued all launches: what is timed is the
+ * GPU. Every launch takes the next of several sets of buffers, together larger than the L2 cache.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -33,7 +33,7 @@ struct measure {
     struct ptxmm_arguments sets[MEASURE_MAX_SETS];
     int set_count, next_set;
     CUdeviceptr workspace; /* MEASURE_WORKSPACE bytes */
-    bool hold;             /* keep the GPU busy until all launches of a measurement are queued (an emulator has no queue) */
+    bool hold; /* keep the GPU busy until all launches of a measurement are queued (an emulator has no queue) */
     char error[1200]; /* of the last function that returned false */
 };
 
@@ -59,8 +59,10 @@ bool measure_cool(struct measure *m, const struct contestant *contestant, int re
 bool measure_burst(struct measure *m, const struct contestant *contestant, double seconds, struct times *times,
                    struct nvml_state *state);
 
-/* The fastest of cuBLASLt's algorithms by a few launches each; *best is its number, seconds[i] each one's median (-1: it refused). */
-bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS], int *best);
+/* The fastest of cuBLASLt's algorithms by a few launches each; *best is its number, seconds[i] each one's median (-1:
+ * it refused). */
+bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS],
+                        int *best);
 
 /* Host time of one call: of the driver's launch alone, and of ptxmm_plan_run for the same launch. */
 struct host_times {

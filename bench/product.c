@@ -80,7 +80,9 @@ static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct
     const int count = wanted < 2 ? 2 : wanted > MEASURE_MAX_SETS ? MEASURE_MAX_SETS : (int)ceil(wanted);
     for (m->set_count = 0; m->set_count < count;) {
         struct ptxmm_arguments *set = &m->sets[m->set_count++];
-        *set = (struct ptxmm_arguments){ .a = gpu_alloc(gpu, a), .b = gpu_alloc(gpu, b), .d = gpu_alloc(gpu, d), .alpha = 1 };
+        *set = (struct ptxmm_arguments){
+            .a = gpu_alloc(gpu, a), .b = gpu_alloc(gpu, b), .d = gpu_alloc(gpu, d), .alpha = 1
+        };
         bool ok = set->a && set->b && set->d;
         if (ok && m->set_count == 1)
             ok = gpu_upload(gpu, set->a, data->a.data, a) && gpu_upload(gpu, set->b, data->b.data, b);
@@ -132,7 +134,8 @@ static int64_t different(const struct matrix *x, const struct matrix *y)
         const unsigned char *p = x->data + (size_t)r * (size_t)x->ld * x->size;
         const unsigned char *q = y->data + (size_t)r * (size_t)y->ld * y->size;
         if (memcmp(p, q, (size_t)x->cols * x->size) == 0) continue;
-        for (int64_t c = 0; c < x->cols; c++) count += memcmp(p + (size_t)c * x->size, q + (size_t)c * x->size, x->size) != 0;
+        for (int64_t c = 0; c < x->cols; c++)
+            count += memcmp(p + (size_t)c * x->size, q + (size_t)c * x->size, x->size) != 0;
     }
     return count;
 }
@@ -160,9 +163,10 @@ static json_t *json_state(const struct nvml_state *state)
 
 void bench_table_head(void)
 {
-    printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as cuBLASLt\n\n");
-    printf("%-18s %-28s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "protocol", "ours us",
-           "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
+    printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as "
+           "cuBLASLt\n\n");
+    printf("%-18s %-28s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "protocol",
+           "ours us", "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
 }
 
 static double spread(const struct summary *s)
@@ -176,12 +180,14 @@ static double speed(const struct times *ours, const struct times *theirs)
     return times_summary(theirs).median / times_summary(ours).median;
 }
 
-static void print_row(const char *shape, const char *kernel, const char *protocol, const struct protocol_times *t, double flops)
+static void print_row(const char *shape, const char *kernel, const char *protocol, const struct protocol_times *t,
+                      double flops)
 {
     const struct times *first = &t->first, *best = &t->best;
     const struct nvml_state *state = &t->state;
     const struct summary o = times_summary(&t->ours), f = times_summary(first), b = times_summary(best);
-    printf("%-18s %-28s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, protocol, o.median * 1e6, spread(&o), flops / o.median / 1e12);
+    printf("%-18s %-28s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, protocol, o.median * 1e6, spread(&o),
+           flops / o.median / 1e12);
     if (first->count)
         printf(" %9.2f %6.2f %6.3f |", f.median * 1e6, spread(&f), speed(&t->ours, first));
     else
@@ -218,7 +224,8 @@ static bool time_pair(struct bench *bench, const struct contest *c, struct proto
     struct measure *m = &bench->measure;
     struct nvml_state ignored;
     /* Alone, ours alternates with itself: the same protocol, the same gaps. */
-    if (!measure_pair(m, &c->ours, c->lt ? &c->first : &c->ours, bench->pairs, &t->ours, &t->first, &t->state)) return false;
+    if (!measure_pair(m, &c->ours, c->lt ? &c->first : &c->ours, bench->pairs, &t->ours, &t->first, &t->state))
+        return false;
     if (!c->lt) t->first.count = 0;
     if (c->another) return measure_pair(m, &c->ours, &c->best, bench->pairs, &t->ours_beside_best, &t->best, &ignored);
     t->ours_beside_best = t->ours;
@@ -259,8 +266,8 @@ static bool time_sustained(struct bench *bench, const struct contest *c, struct 
 static bool time_all(struct bench *bench, const struct shape *shape, const char *kernel, const char *place,
                      const struct contest *c, json_t *object)
 {
-    static bool (*const protocols[3])(struct bench *, const struct contest *, struct protocol_times *) = { time_pair, time_cool,
-                                                                                                           time_sustained };
+    static bool (*const protocols[3])(struct bench *, const struct contest *,
+                                      struct protocol_times *) = { time_pair, time_cool, time_sustained };
     for (int i = 0; i < 3; i++) {
         if (!(bench->protocols >> i & 1)) continue;
         struct protocol_times t;
@@ -288,8 +295,8 @@ static bool time_all(struct bench *bench, const struct shape *shape, const char 
 
 /* ---- one kernel, one product ---------------------------------------------------------------------------------- */
 
-static void give_up(struct bench *bench, const struct shape *shape, const char *kernel, json_t *object, const char *what,
-                    const char *why)
+static void give_up(struct bench *bench, const struct shape *shape, const char *kernel, json_t *object,
+                    const char *what, const char *why)
 {
     bench_progress(NULL);
     printf("%-18s %-28s %s: %s\n", shape->name, kernel, what, why);
@@ -304,8 +311,8 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     struct ptxmm_plan *plan;
     struct ptxmm_error error;
     json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
-                               (json_int_t)shape->n, "k", (json_int_t)shape->k, "type", type_name(problem->a.type), "out_type",
-                               type_name(problem->d.type));
+                               (json_int_t)shape->n, "k", (json_int_t)shape->k, "type", type_name(problem->a.type),
+                               "out_type", type_name(problem->d.type));
     json_array_append_new(bench->results, object);
     const char *asked = problem->prefer.kernel ? problem->prefer.kernel : "-";
     if (ptxmm_plan_create(bench->mm, problem, NULL, &plan, &error)) {
@@ -337,8 +344,8 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
         else if (data->have_theirs) {
             const int64_t count = different(&data->d, &data->theirs);
             if (count)
-                printf("%-18s %-28s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "", (long long)count,
-                       (long long)(shape->m * shape->n));
+                printf("%-18s %-28s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "",
+                       (long long)count, (long long)(shape->m * shape->n));
             else
                 printf("%-18s %-28s bits equal to cuBLASLt's first\n", "", "");
         }
@@ -347,8 +354,8 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
 }
 
 /* The heuristic's first, checked like ours; then the fastest of what it offers. */
-static void prepare_cublaslt(struct bench *bench, const struct shape *shape, struct cublaslt_matmul *matmul, struct data *data,
-                             struct contest *c)
+static void prepare_cublaslt(struct bench *bench, const struct shape *shape, struct cublaslt_matmul *matmul,
+                             struct data *data, struct contest *c)
 {
     struct check_result result;
     char text[1400];
@@ -395,7 +402,8 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
     }
     /* Nothing is prepared for a product that no kernel of the pack serves. */
     struct ptxmm_candidate *candidates = calloc(ptxmm_kernel_count(), sizeof *candidates);
-    struct contest contest = { .flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k * (double)shape->batch };
+    struct contest contest = { .flops = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k *
+                                        (double)shape->batch };
     struct data data = { 0 };
     struct cublaslt_matmul *matmul = NULL;
     struct ptxmm_error error;

@@ -60,8 +60,8 @@ static void print_protocol(const json_t *results, const char *protocol)
     json_array_foreach(results, index, result) {
         char text[40];
         if (!json_object_get(result, protocol)) continue;
-        printf("| %s | %s -> %s | %s | %s |", text_at(result, "shape"), text_at(result, "type"), text_at(result, "out_type"),
-               text_at(result, "kernel"), bits(result, text, sizeof text));
+        printf("| %s | %s -> %s | %s | %s |", text_at(result, "shape"), text_at(result, "type"),
+               text_at(result, "out_type"), text_at(result, "kernel"), bits(result, text, sizeof text));
         print_timing(result, protocol);
         putchar('\n');
     }
@@ -77,7 +77,9 @@ int bench_markdown(const char *path)
     }
     const json_t *results = json_object_get(root, "results"), *host = json_object_get(root, "host");
     if (number_at(root, "schema") != 1 || !json_is_array(results)) {
-        fprintf(stderr, "ptxmm-bench: %s: \"schema\" must be 1, with an array \"results\": what ptxmm-bench --json writes\n", path);
+        fprintf(stderr,
+                "ptxmm-bench: %s: \"schema\" must be 1, with an array \"results\": what ptxmm-bench --json writes\n",
+                path);
         json_decref(root);
         return -1;
     }
@@ -89,7 +91,8 @@ int bench_markdown(const char *path)
     static const char *const protocols[] = { "pair", "cool", "sustained" };
     for (size_t i = 0; i < sizeof protocols / sizeof *protocols; i++) print_protocol(results, protocols[i]);
     if (json_object_get(host, "beyond_us"))
-        printf("\nHost time of one call: `cuLaunchKernelEx` %.2f us, `ptxmm_plan_run` %.2f us, %.2f us beyond the driver.\n",
+        printf("\nHost time of one call: `cuLaunchKernelEx` %.2f us, `ptxmm_plan_run` %.2f us, %.2f us beyond the "
+               "driver.\n",
                number_at(host, "launch_us"), number_at(host, "run_us"), number_at(host, "beyond_us"));
     json_decref(root);
     return 0;

@@ -48,7 +48,8 @@ int shapes_parse(struct shapes *shapes, const char *text, char *why, size_t why_
         snprintf(why, why_size, "shape \"%s\": must be MxNxK, like 8192x4096x7168, or one number for a cube", text);
         return -1;
     }
-    snprintf(shape.name, sizeof shape.name, "%lldx%lldx%lld", (long long)shape.m, (long long)shape.n, (long long)shape.k);
+    snprintf(shape.name, sizeof shape.name, "%lldx%lldx%lld", (long long)shape.m, (long long)shape.n,
+             (long long)shape.k);
     return append(shapes, &shape, why, why_size);
 }
 
@@ -68,10 +69,12 @@ int shapes_read(struct shapes *shapes, const char *path, char *why, size_t why_s
         number++;
         line[strcspn(line, "#\n")] = 0;
         if (line[strspn(line, " \t\r")] == 0) continue;
-        const int fields = sscanf(line, "%39s %lld %lld %lld %lld %2s %c", shape.name, &m, &n, &k, &batch, shape.layout, &rest);
+        const int fields =
+            sscanf(line, "%39s %lld %lld %lld %lld %2s %c", shape.name, &m, &n, &k, &batch, shape.layout, &rest);
         if (fields != 6 || m <= 0 || n <= 0 || k <= 0 || batch <= 0 || !strchr("km", shape.layout[0]) ||
             !shape.layout[1] || !strchr("kn", shape.layout[1])) {
-            snprintf(why, why_size, "%s:%d: must be \"name M N K batch layout\" with sizes above 0 and layout kk, kn, mk or mn",
+            snprintf(why, why_size,
+                     "%s:%d: must be \"name M N K batch layout\" with sizes above 0 and layout kk, kn, mk or mn",
                      path, number);
             result = -1;
             break;

@@ -1,10 +1,11 @@
-/* compare_drivers.c -- do two drivers give the same bits? One process, two driver libraries, the same random products.
+/* compare_drivers.c -- do two drivers give the same bits? One process, two driver libraries, the same random
+ * products.
  *
- *     build/tests/compare_drivers                        PTXMM_DRIVER (else libcuda.so.1) against this build's emulator
- *     build/tests/compare_drivers --digest [COUNT]       one line a product: number, digest of D, parameters; of one driver
+ *     build/tests/compare_drivers                    PTXMM_DRIVER, else libcuda.so.1, against this build's emulator
+ *     build/tests/compare_drivers --digest [COUNT]   of one driver, a line a product: number, digest of D, parameters
  *
- * Two digest lists, made on two machines, can be compared with diff. PTXMM_SEED chooses another list of products. COUNT, or the
- * environment variable PTXMM_COUNT, is their number (200).
+ * Two digest lists, made on two machines, can be compared with diff. PTXMM_SEED chooses another list of products.
+ * COUNT, or the environment variable PTXMM_COUNT, is their number (200).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -52,7 +53,8 @@ static void same_bits(void **state)
     (void)state;
     const char *wanted = getenv("PTXMM_COUNT");
     uint64_t count = 200;
-    if (wanted && *wanted && !parse_count(wanted, &count)) fail_msg("PTXMM_COUNT is \"%s\", must be a number above 0", wanted);
+    if (wanted && *wanted && !parse_count(wanted, &count))
+        fail_msg("PTXMM_COUNT is \"%s\", must be a number above 0", wanted);
     char path[1000], why[256];
     struct rig left, right;
     if (!rig_emulator_path(path, sizeof path)) {
@@ -64,7 +66,8 @@ static void same_bits(void **state)
         skip();
     }
     if (gpu_is_emulator(&left.gpu) || !rig_runs_any(&left, why, sizeof why)) {
-        print_message("    skipped: no GPU that runs the kernels (%s)\n", gpu_is_emulator(&left.gpu) ? left.gpu.name : why);
+        print_message("    skipped: no GPU that runs the kernels (%s)\n",
+                      gpu_is_emulator(&left.gpu) ? left.gpu.name : why);
         rig_close(&left);
         skip();
     }
@@ -72,8 +75,8 @@ static void same_bits(void **state)
         rig_close(&left);
         fail_msg("%s", right.error);
     }
-    print_message("    %s and %s, %llu products, PTXMM_SEED=%llu\n", ptxmm_driver_path(left.mm), ptxmm_driver_path(right.mm),
-                  (unsigned long long)count, (unsigned long long)left.seed);
+    print_message("    %s and %s, %llu products, PTXMM_SEED=%llu\n", ptxmm_driver_path(left.mm),
+                  ptxmm_driver_path(right.mm), (unsigned long long)count, (unsigned long long)left.seed);
     uint64_t done = 0, wrong = 0, progress = 0;
     for (; done < count && wrong < 10; done++) {
         struct gemm_case c;

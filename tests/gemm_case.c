@@ -34,7 +34,8 @@ static bool open_pack(struct rig *rig, const char *driver)
     struct ptxmm_error error;
     const struct ptxmm_options options = {
         .driver = driver,
-        .ptx_dir = beside("../ptx", rig->ptx_dir, sizeof rig->ptx_dir) && !getenv("PTXMM_PTX_DIR") ? rig->ptx_dir : NULL,
+        .ptx_dir =
+            beside("../ptx", rig->ptx_dir, sizeof rig->ptx_dir) && !getenv("PTXMM_PTX_DIR") ? rig->ptx_dir : NULL,
     };
     if (getenv("PTXMM_PTX_DIR")) snprintf(rig->ptx_dir, sizeof rig->ptx_dir, "%s", getenv("PTXMM_PTX_DIR"));
     if (ptxmm_open(&rig->mm, &options, &error) == PTXMM_OK) return true;
@@ -59,7 +60,8 @@ bool rig_open(struct rig *rig, const char *driver)
     }
     if (!open_pack(rig, driver)) {
         char path[1000];
-        if (driver || (chosen && *chosen) || !rig_emulator_path(path, sizeof path) || !open_pack(rig, path)) return false;
+        if (driver || (chosen && *chosen) || !rig_emulator_path(path, sizeof path) || !open_pack(rig, path))
+            return false;
     }
     struct ptxmm_error error;
     if (!gpu_open(&rig->gpu, ptxmm_driver_path(rig->mm), 0)) {
@@ -139,17 +141,19 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
 {
     static const char *const contents[] = { "normal", "NaN", "D" };
     const enum ptxmm_type a = gemm_type_a(c), b = gemm_type_b(c), d = gemm_type_d(c);
-    int at = snprintf(text, size,
-                      "%s %s x %s -> %s M=%lld N=%lld K=%lld lda=%lld ldb=%lld ldd=%lld fill=%s seed=%llu alpha=%g beta=%g%s",
-                      c->kernel->name, type_name(a), type_name(b), type_name(d), (long long)c->m, (long long)c->n,
-                      (long long)c->k, (long long)leading(a, c->k, c->pad_a), (long long)leading(b, c->k, c->pad_b),
-                      (long long)leading(d, c->n, c->pad_d), fill_name(c->fill), (unsigned long long)c->seed, (double)c->alpha,
-                      (double)c->beta, c->scalars == SCALARS_ON_DEVICE ? " on device" : "");
+    int at = snprintf(
+        text, size,
+        "%s %s x %s -> %s M=%lld N=%lld K=%lld lda=%lld ldb=%lld ldd=%lld fill=%s seed=%llu alpha=%g beta=%g%s",
+        c->kernel->name, type_name(a), type_name(b), type_name(d), (long long)c->m, (long long)c->n, (long long)c->k,
+        (long long)leading(a, c->k, c->pad_a), (long long)leading(b, c->k, c->pad_b),
+        (long long)leading(d, c->n, c->pad_d), fill_name(c->fill), (unsigned long long)c->seed, (double)c->alpha,
+        (double)c->beta, c->scalars == SCALARS_ON_DEVICE ? " on device" : "");
 #define MORE(condition, ...) \
     if ((condition) && at > 0 && (size_t)at < size) at += snprintf(text + at, size - (size_t)at, __VA_ARGS__)
     MORE(c->with_c, " C=%s ldc=%lld", contents[c->c], (long long)leading(d, c->n, c->pad_c));
     MORE(c->nan_row, " A row %lld NaN", (long long)c->nan_row - 1);
-    MORE(c->inf_at, " A[%lld][%lld] infinite", (long long)((c->inf_at - 1) / c->k), (long long)((c->inf_at - 1) % c->k));
+    MORE(c->inf_at, " A[%lld][%lld] infinite", (long long)((c->inf_at - 1) / c->k),
+         (long long)((c->inf_at - 1) % c->k));
     MORE(c->nan_a, " A all NaN");
     MORE(c->sm_budget, " sm_budget=%d", c->sm_budget);
     MORE(c->exact_allocations, " exact allocations");
@@ -243,8 +247,8 @@ static bool map_block(struct gpu *gpu, struct device_block *block, size_t bytes)
     return true;
 }
 
-/* Pages need a few calls that a driver may lack; an ordinary allocation of exactly `bytes` is the next best (an emulator ends it
- * where it was asked to). */
+/* Pages need a few calls that a driver may lack; an ordinary allocation of exactly `bytes` is the next best (an
+ * emulator ends it where it was asked to). */
 static bool block_create(struct gpu *gpu, struct device_block *block, size_t bytes, bool exact)
 {
     const bool pages = gpu->MemGetAllocationGranularity && gpu->MemAddressReserve && gpu->MemCreate && gpu->MemMap &&
@@ -322,7 +326,8 @@ static bool make_matrices(struct gemm_run *run)
 static bool make_plan(struct rig *rig, struct gemm_run *run)
 {
     const struct gemm_case *c = run->c;
-    const bool alpha_there = c->scalars == SCALARS_ON_DEVICE, beta_there = alpha_there && c->with_c; /* beta needs a C there */
+    const bool alpha_there = c->scalars == SCALARS_ON_DEVICE;
+    const bool beta_there = alpha_there && c->with_c; /* the library wants a C where beta is on the device */
     const struct ptxmm_problem problem = {
         .m = c->m, .n = c->n, .k = c->k,
         .a = { .type = run->a.type, .ld = run->a.ld },

@@ -1,11 +1,12 @@
-/* gemm_case.h -- one product on one driver, from parameters to a verdict: what the kernel tests and the driver comparison share.
+/* gemm_case.h -- one product on one driver, from parameters to a verdict: what the kernel tests and the driver
+ * comparison share.
  *
  *     struct rig rig;                               // a driver, a device, a pack
- *     struct gemm_case c = { .kernel = kernel, .m = 129, .n = 70, .k = 200, .fill = FILL_NORMAL, .seed = 1, .alpha = 1 };
+ *     struct gemm_case c = { .kernel = kernel, .m = 129, .n = 70, .k = 200, .seed = 1, .alpha = 1 };
  *     if (!gemm_check(&rig, &c)) failed++;          // prints what was wrong
  *
- * or step by step: gemm_prepare, gemm_launch, gemm_fetch, gemm_judge, gemm_release. Every run is guarded: D begins as NaN, it and
- * its padding lie between bands that must survive, and the inputs' padding is NaN.
+ * or step by step: gemm_prepare, gemm_launch, gemm_fetch, gemm_judge, gemm_release. Every run is guarded: D begins as
+ * NaN, it and its padding lie between bands that must survive, and the inputs' padding is NaN.
  */
 #ifndef GEMM_CASE_H
 #define GEMM_CASE_H
@@ -26,7 +27,8 @@ struct rig {
     char error[1400];     /* why rig_open failed, one line */
 };
 
-/* Opens `driver`; NULL: PTXMM_DRIVER if set, else libcuda.so.1, else the emulator of this build. False: rig->error says why. */
+/* Opens `driver`; NULL: PTXMM_DRIVER if set, else libcuda.so.1, else the emulator of this build. False: rig->error
+ * says why. */
 bool rig_open(struct rig *rig, const char *driver);
 void rig_close(struct rig *rig);
 
@@ -47,7 +49,7 @@ enum c_content { C_NORMAL, C_NAN, C_IS_D }; /* IS_D: C and D are one buffer, fil
 struct gemm_case {
     const struct ptxmm_kernel_info *kernel;
     int64_t m, n, k;
-    enum ptxmm_type a, b, d; /* for kernels that take bf16 or f16; NONE: bf16 there, and the kernel's own type elsewhere */
+    enum ptxmm_type a, b, d; /* for kernels that take bf16 or f16; NONE: bf16. Other kernels have their own type */
     int64_t pad_a, pad_b, pad_c, pad_d; /* 16-byte units between rows beyond what alignment asks for */
     enum matrix_fill fill;
     uint64_t seed;
@@ -60,7 +62,7 @@ struct gemm_case {
     bool nan_a;       /* all of A is NaN */
     int sm_budget;
     bool no_programmatic_launch;
-    bool exact_allocations; /* device memory of every operand ends with its last element; nothing is read or written beyond */
+    bool exact_allocations; /* device memory of every operand ends with its last element */
 };
 
 /* The types of the operands of this case. */
@@ -71,8 +73,8 @@ enum ptxmm_type gemm_type_d(const struct gemm_case *c);
 /* "sm90_gemm_bf16_128x256 M=129 N=70 K=200 lda=200 ... seed=1": enough to run it again. Returns text. */
 const char *gemm_describe(const struct gemm_case *c, char *text, size_t size);
 
-/* Product number `index` of an endless list that `seed` decides, over all kernels that the rig's device runs, edge shapes, types,
- * fills, scalars and strides. */
+/* Product number `index` of an endless list that `seed` decides, over all kernels that the rig's device runs, edge
+ * shapes, types, fills, scalars and strides. */
 void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c);
 
 struct device_block {
@@ -121,8 +123,9 @@ uint64_t gemm_digest(const struct gemm_run *run);
 enum foreign_mistake { FOREIGN_NONE, FOREIGN_ABI_VERSION, FOREIGN_SHARED_MEMORY, FOREIGN_THREADS, FOREIGN_MISTAKES };
 const char *foreign_name(enum foreign_mistake mistake);
 
-/* Launches the prepared run's kernel as ptxmm_abi.h describes, without the library: image, tensor maps, argument block and
- * launch are made here. *launched is the launch call's result; what the kernel reports comes with the next synchronisation. */
+/* Launches the prepared run's kernel as ptxmm_abi.h describes, without the library: image, tensor maps, argument
+ * block and launch are made here. *launched is the launch call's result; what the kernel reports comes with the next
+ * synchronisation. */
 bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake, CUresult *launched);
 
 #endif

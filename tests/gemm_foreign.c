@@ -70,8 +70,8 @@ static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
 }
 
 /* One row of the header's table of tensor maps. */
-static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct matrix *x, CUdeviceptr address, uint64_t inner,
-                   uint32_t box_rows)
+static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct matrix *x, CUdeviceptr address,
+                   uint64_t inner, uint32_t box_rows)
 {
     const CUtensorMapDataType type = x->type == PTXMM_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                      : x->type == PTXMM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
@@ -80,9 +80,9 @@ static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct m
     const cuuint64_t strides[1] = { (cuuint64_t)x->ld * x->size };
     const cuuint32_t box[2] = { (cuuint32_t)(128 / x->size), box_rows }, steps[2] = { 1, 1 };
     CUtensorMap made;
-    const CUresult result = gpu->TensorMapEncodeTiled(&made, type, 2, (void *)(uintptr_t)address, dims, strides, box, steps,
-                                                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult result = gpu->TensorMapEncodeTiled(
+        &made, type, 2, (void *)(uintptr_t)address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     memcpy(map, &made, sizeof *map);
     return gpu_ok(gpu, result, "cuTensorMapEncodeTiled");
 }
@@ -138,7 +138,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
     const uint32_t shared = kernel->shared_bytes - (mistake == FOREIGN_SHARED_MEMORY ? 1024 : 0);
     bool ok = gpu_ok(gpu, gpu->LibraryGetKernel(&entry, library, kernel->name), "cuLibraryGetKernel") &&
               gpu_ok(gpu,
-                     gpu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared, entry, gpu->device),
+                     gpu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared, entry,
+                                             gpu->device),
                      "cuKernelSetAttribute");
     if (ok) {
         /* One cluster a tile under launch control; any number of clusters otherwise, here what fills the device. */
@@ -162,7 +163,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
              gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize");
     }
     if (!ok) failed(run, gpu->error);
-    /* After a mistake the kernel may still run or the context be lost: the process ends soon and the image goes with it. */
+    /* After a mistake the kernel may still run or the context be lost: the process ends soon and the image goes with
+     * it. */
     if (mistake == FOREIGN_NONE) gpu->LibraryUnload(library);
     return ok;
 }
