@@ -7,19 +7,13 @@
 #include "session.h"
 #include "table.h"
 
-/* How many kernels are compiled for the device: judged by the library itself, with a problem that differs in nothing else. */
+/* How many kernels of the pack the device can run. */
 static size_t kernels_for(const struct ptxmm_device *device)
 {
-    const size_t capacity = ptxmm_kernel_count();
-    struct ptxmm_candidate *all = calloc(capacity + 1, sizeof *all);
-    const struct ptxmm_problem problem = { .m = 64, .n = 64, .k = 64, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16,
-                                           .d.type = PTXMM_BF16 };
-    size_t count = 0, usable = 0;
-    if (all && !ptxmm_select(device, &problem, all, capacity, &count, NULL))
-        for (size_t i = 0; i < count && i < capacity; i++)
-            usable += all[i].reason != PTXMM_REASON_ARCHITECTURE;
-    free(all);
-    return usable;
+    size_t count = 0;
+    for (size_t i = 0; i < ptxmm_kernel_count(); i++)
+        count += device_runs(device, ptxmm_kernel(i));
+    return count;
 }
 
 int command_devices(const struct options *o)

@@ -226,11 +226,7 @@ static int types_of(const struct ptxmm_kernel_info *k, enum ptxmm_type in[2], en
 
 static bool selected(const struct sweep *w, const struct ptxmm_kernel_info *k)
 {
-    char target[16];
-    snprintf(target, sizeof target, "sm_%d", w->session->device.arch);
-    const size_t n = strlen(target);
-    return !strncmp(k->target, target, n) && (k->target[n] == 'a' || k->target[n] == 'f') &&
-           (!w->options->kernel || !strcmp(k->name, w->options->kernel));
+    return device_runs(&w->session->device, k) && (!w->options->kernel || !strcmp(k->name, w->options->kernel));
 }
 
 static void sweep_kernel(struct sweep *w, const struct ptxmm_kernel_info *k, bool count_only)

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "manifest.h"
-
 int product_leading(struct options *o)
 {
     o->type = o->type ? o->type : PTXMM_BF16;
@@ -92,11 +90,9 @@ bool product_plan(struct product *p)
     if (!ptxmm_plan_create(p->session->mm, &p->problem, NULL, &p->plan, &error))
         return true;
     snprintf(p->error, sizeof p->error, "%s", error.text);
-    char arch[16];
-    snprintf(arch, sizeof arch, "sm%d", p->session->device.arch);
     bool any = false;
     for (size_t i = 0; i < ptxmm_kernel_count(); i++)
-        any |= manifest_is_for(ptxmm_kernel(i), arch);
+        any |= device_runs(&p->session->device, ptxmm_kernel(i));
     p->device_is_cause = !any || error.status != PTXMM_ERROR_NO_KERNEL;
     return false;
 }

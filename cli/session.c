@@ -107,6 +107,21 @@ void session_describe(const struct session *s, char *text, size_t size)
              ptxmm_driver_path(s->mm));
 }
 
+bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_info *kernel)
+{
+    const size_t capacity = ptxmm_kernel_count();
+    struct ptxmm_candidate *all = calloc(capacity + 1, sizeof *all);
+    const struct ptxmm_problem problem = { .m = 64, .n = 64, .k = 64, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16,
+                                           .d.type = PTXMM_BF16 };
+    size_t count = 0;
+    bool runs = false;
+    if (all && !ptxmm_select(device, &problem, all, capacity, &count, NULL))
+        for (size_t i = 0; i < count; i++)
+            runs |= all[i].kernel == kernel && all[i].reason != PTXMM_REASON_ARCHITECTURE;
+    free(all);
+    return runs;
+}
+
 int device_failed(const struct session *s, const struct options *o, const char *what, const char *why)
 {
     complain(o, "%s failed: %s", what, why);

@@ -24,6 +24,9 @@ bool find_ptx_folder(const struct options *options, char *text, size_t size);
 /* "NVIDIA H200, driver 580.65 (CUDA 13.0)": one line about what runs here. */
 void session_describe(const struct session *s, char *text, size_t size);
 
+/* Is the kernel made for the device's architecture? The library judges, families included. */
+bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_info *kernel);
+
 /* A failed device call in words; the emulator's report follows if it has one. Returns EXIT_WRONG for a fault while a kernel ran. */
 int device_failed(const struct session *s, const struct options *options, const char *what, const char *why);
 
