@@ -323,9 +323,10 @@ int main(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.markdown) return bench_markdown(a.markdown) ? EXIT_USAGE : EXIT_RIGHT;
     if (bench->kernel) {
-        /* A kernel's name decides the types. */
-        bench->type = ptxmm_kernel_by_name(bench->kernel)->a;
-        bench->out_type = ptxmm_kernel_by_name(bench->kernel)->d;
+        /* A kernel's name decides the types, but for kernels that take bf16 or f16. */
+        const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(bench->kernel);
+        if (kernel->a != PTXMM_BF16_OR_F16) bench->type = kernel->a;
+        if (kernel->d != PTXMM_BF16_OR_F16) bench->out_type = kernel->d;
     }
     if (!bench->out_type) bench->out_type = bench->type;
     if (!bench->pairs) bench->pairs = a.quick ? 8 : 24;

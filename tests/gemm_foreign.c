@@ -92,7 +92,8 @@ static uint32_t tiles(int64_t size, uint32_t tile)
     return (uint32_t)((size + tile - 1) / tile);
 }
 
-/* tcgen05.mma kind::f16, both operands K-major, as the header's table says: f32 accumulation, types, N / 8, M / 16. */
+/* tcgen05.mma kind::f16, both operands K-major: f32 accumulation at bit 4, types of A and B at 7 and 10 (bf16 is 1), N / 8 at
+ * 17, M / 16 at 24. */
 static uint32_t instruction_descriptor(const struct gemm_run *run)
 {
     const uint32_t a_bf16 = run->a.type == PTXMM_BF16, b_bf16 = run->b.type == PTXMM_BF16;

@@ -40,6 +40,8 @@ int main(int argc, char **argv)
     if (rig_open(&topic_rig, NULL))
         printf("driver %s, device %s, %s tests, PTXMM_SEED=%llu\n", ptxmm_driver_path(topic_rig.mm),
                topic_rig.device.name, topic_rig.full ? "full" : "quick", (unsigned long long)topic_rig.seed);
+    else
+        printf("every test is skipped: %s\n", topic_rig.error);
     const int failures = cmocka_run_group_tests(kernels, NULL, NULL);
     if (topic_rig.mm) rig_close(&topic_rig);
     return failures != 0;
