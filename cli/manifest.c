@@ -140,6 +140,15 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     return o;
 }
 
+/* What only sm100 needs. */
+static json_t *tcgen05_of(const struct ptxmm_kernel_info *k)
+{
+    const json_int_t base = (json_int_t)(k->tile_m / 16 << 24 | k->tile_n / 8 << 17 | 1u << 4);
+    return json_pack("{s:I, s:i, s:i, s:s}", "idesc_for_f16", base, "idesc_add_if_a_is_bf16", 1 << 7, "idesc_add_if_b_is_bf16",
+                     1 << 10, "tensor_map_remedy",
+                     "after encoding a map of less than 128 KiB whose rows are not packed, clear bit 21 of its second 64-bit word");
+}
+
 json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
 {
     json_t *o = json_object();
@@ -163,6 +172,8 @@ json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
     put(o, "tensor_maps", maps_of(k));
     put(o, "constraints", constraints_of(k));
     put(o, "precision", precision_of(k));
+    if (k->algorithm == PTXMM_ONE_CTA || k->algorithm == PTXMM_CTA_PAIR)
+        put(o, "tcgen05", tcgen05_of(k));
     put(o, "deterministic", json_boolean(k->deterministic));
     put(o, "batch_invariant", json_boolean(k->batch_invariant));
     return o;

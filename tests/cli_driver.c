@@ -25,7 +25,7 @@ struct map {
 };
 
 struct kernel {
-    int half_in, half_out, wide_out;
+    int half_a, half_b, half_out, wide_out; /* f16 rather than bf16; f32 */
 };
 
 static int device_arch = 90;
@@ -93,8 +93,15 @@ static float load_c(const unsigned char *at, const struct kernel *k)
 
 /* ---- the product ---- */
 
-static void multiply(const struct kernel *k, const struct ptxmm_gemm_args *args)
+static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *args)
 {
+    /* Where one kernel serves both 16-bit types, the argument block says which. */
+    struct kernel types = *loaded, *k = &types;
+    if (args->idesc) {
+        k->half_a = !(args->idesc & 1 << 7);
+        k->half_b = !(args->idesc & 1 << 10);
+        k->half_out = (args->flags & PTXMM_FLAG_F16_OUT) != 0;
+    }
     struct map a, b;
     memcpy(&a, &args->map_a, sizeof a);
     memcpy(&b, &args->map_b, sizeof b);
@@ -106,8 +113,8 @@ static void multiply(const struct kernel *k, const struct ptxmm_gemm_args *args)
         for (uint64_t col = 0; col < args->n; col++) {
             double sum = 0;
             for (uint64_t i = 0; i < depth; i++)
-                sum += (double)load((const unsigned char *)(uintptr_t)a.address + row * a.stride + 2 * i, k->half_in) *
-                       (double)load((const unsigned char *)(uintptr_t)b.address + col * b.stride + 2 * i, k->half_in);
+                sum += (double)load((const unsigned char *)(uintptr_t)a.address + row * a.stride + 2 * i, k->half_a) *
+                       (double)load((const unsigned char *)(uintptr_t)b.address + col * b.stride + 2 * i, k->half_b);
             float x = args->alpha * (float)sum;
             if (args->beta != 0)
                 x += args->beta * load_c(c + (row * args->ldc + col) * size, k);
@@ -397,7 +404,7 @@ EXPORT CUresult cuLibraryUnload(CUlibrary library)
 EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)
 {
     struct kernel *k = (struct kernel *)library;
-    k->half_in = k->half_out = strstr(name, "_f16_") != NULL;
+    k->half_a = k->half_b = k->half_out = strstr(name, "_f16_") != NULL;
     k->wide_out = strstr(name, "_f32_") != NULL;
     *kernel = (CUkernel)library;
     return CUDA_SUCCESS;

@@ -218,6 +218,22 @@ static void run_is_right(void **state)
     json_decref(run);
 }
 
+/* One kernel for both 16-bit types: what the argument block says of them is right. */
+static void run_on_sm100(void **state)
+{
+    (void)state;
+    static const char *const cases[] = { "--type bf16", "--type f16", "--type f16 --out-type bf16", "--type bf16 --out-type f32" };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "run " DRIVER "--m 130 --n 70 --k 90 %s", cases[i]);
+        child_run_with(NULL, "100", words);
+        child_check(words, 0, child.out, "check    right");
+        child_check(words, 0, child.out, "kernel   sm100_");
+    }
+    child_run_with(NULL, "100", "verify " DRIVER "--kernel sm100_gemm_16bit_128x256");
+    child_check("verify", 0, child.out, "28 of 28 products right");
+}
+
 static void run_depends_on_the_seed_alone(void **state)
 {
     (void)state;
@@ -434,7 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(npy_headers), cmocka_unit_test(npy_survives_damage), cmocka_unit_test(npy_round_trip),
-        cmocka_unit_test(run_is_right), cmocka_unit_test(run_depends_on_the_seed_alone),
+        cmocka_unit_test(run_is_right), cmocka_unit_test(run_on_sm100), cmocka_unit_test(run_depends_on_the_seed_alone),
         cmocka_unit_test(run_catches_planted_errors), cmocka_unit_test(run_refuses_what_no_kernel_can),
         cmocka_unit_test(run_takes_arrays), cmocka_unit_test(run_follows_nan), cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(verify_sweeps),
