@@ -62,6 +62,7 @@ static void same_bits(void **state)
         skip();
     }
     if (!rig_open(&left, NULL)) {
+        if (left.asked) fail_msg("%s", left.error);
         print_message("    skipped: %s\n", left.error);
         skip();
     }

@@ -48,6 +48,7 @@ bool rig_open(struct rig *rig, const char *driver)
     memset(rig, 0, sizeof *rig);
     const char *seed = getenv("PTXMM_SEED"), *extent = getenv("PTXMM_TEST"), *chosen = getenv("PTXMM_DRIVER");
     char *end = NULL;
+    rig->asked = true;
     errno = 0;
     rig->seed = seed && *seed ? strtoull(seed, &end, 0) : 1;
     if (errno || (end && *end)) {
@@ -58,10 +59,10 @@ bool rig_open(struct rig *rig, const char *driver)
         snprintf(rig->error, sizeof rig->error, "PTXMM_TEST is \"%s\", must be quick or full", extent);
         return false;
     }
+    rig->asked = driver || (chosen && *chosen);
     if (!open_pack(rig, driver)) {
         char path[1000];
-        if (driver || (chosen && *chosen) || !rig_emulator_path(path, sizeof path) || !open_pack(rig, path))
-            return false;
+        if (rig->asked || !rig_emulator_path(path, sizeof path) || !open_pack(rig, path)) return false;
     }
     struct ptxmm_error error;
     if (!gpu_open(&rig->gpu, ptxmm_driver_path(rig->mm), 0)) {

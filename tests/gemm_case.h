@@ -25,6 +25,7 @@ struct rig {
     uint64_t seed;        /* PTXMM_SEED; unset: 1 */
     char ptx_dir[1024];   /* where an emulator's texts are */
     char error[1400];     /* why rig_open failed, one line */
+    bool asked;           /* ... over PTXMM_DRIVER, PTXMM_TEST or PTXMM_SEED, so it is no reason to skip */
 };
 
 /* Opens `driver`; NULL: PTXMM_DRIVER if set, else libcuda.so.1, else the emulator of this build. False: rig->error

@@ -19,6 +19,7 @@
 
 /* A row per topic, for one kernel. */
 #define TEST(topic, label, id) { label " " #topic, topic_##topic, NULL, NULL, (void *)(uintptr_t)id },
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest kernels[] = {
@@ -40,6 +41,8 @@ int main(int argc, char **argv)
     if (rig_open(&topic_rig, NULL))
         printf("driver %s, device %s, %s tests, PTXMM_SEED=%llu\n", ptxmm_driver_path(topic_rig.mm),
                topic_rig.device.name, topic_rig.full ? "full" : "quick", (unsigned long long)topic_rig.seed);
+    else if (topic_rig.asked)
+        return fprintf(stderr, "%s: %s\n", argv[0], topic_rig.error), 2;
     else
         printf("every test is skipped: %s\n", topic_rig.error);
     const int failures = cmocka_run_group_tests(kernels, NULL, NULL);
