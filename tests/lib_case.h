@@ -34,8 +34,9 @@ static inline const char *case_folder(void)
 
 static inline const char *case_stub_path(void)
 {
-    static char path[4200];
-    snprintf(path, sizeof path, "%s/libstub_driver.so", case_folder());
+    static char path[4200]; // the first call is made before there are threads
+    if (!path[0])
+        snprintf(path, sizeof path, "%s/libstub_driver.so", case_folder());
     return path;
 }
 

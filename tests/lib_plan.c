@@ -140,6 +140,45 @@ static void launch_with_c(void **state)
     assert_true(args.c == arguments.d && args.beta == -2);
 }
 
+/* Blackwell: clusters, a grid for launch control, an instruction descriptor, kernels that take either 16-bit type. The family's
+ * kernels serve its later members too. */
+static void launch_on_sm100(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    struct ptxmm_arguments arguments = case_arguments();
+    for (size_t i = 0; i < ptxmm_kernel_count(); i++) {
+        const struct ptxmm_kernel_info *kernel = ptxmm_kernel(i);
+        if (kernels_target_arch(kernel->target) != 100)
+            continue;
+        f->stub->devices[0].major = 10;
+        f->stub->devices[0].minor = i % 2 ? 3 : 0;
+        f->stub->devices[0].sms = 148;
+        f->stub->launches = 0;
+        struct ptxmm_problem problem = case_problem(4096, 4096, 1024);
+        problem.a.type = PTXMM_F16;
+        problem.d.type = kernel->d == PTXMM_BF16_OR_F16 ? PTXMM_F16 : kernel->d;
+        problem.prefer.kernel = kernel->name;
+        const struct stub_launch *launch = run(f, &problem, &arguments);
+        struct ptxmm_gemm_args args;
+        memcpy(&args, launch->arguments, sizeof args);
+        int64_t tiles = 4096 / kernel->tile_m * (4096 / kernel->tile_n);
+        assert_int_equal(launch->cluster, kernel->cluster > 1 ? kernel->cluster : 0);
+        assert_int_equal(launch->grid[0] % kernel->cluster, 0);
+        if (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL)
+            assert_int_equal(launch->grid[0], tiles * kernel->cluster);
+        else
+            assert_true(launch->grid[0] <= 148);
+        // M / 16, N / 8, B is bf16, A is f16, D is f32.
+        assert_int_equal(args.idesc, kernel->tile_m / 16 << 24 | kernel->tile_n / 8 << 17 | 1u << 10 | 0u << 7 | 1u << 4);
+        assert_int_equal(args.flags, problem.d.type == PTXMM_F16 ? PTXMM_FLAG_F16_OUT : 0);
+        check_map((unsigned char *)&args.map_a, "a", arguments.a, 1024, 4096, 2048, 64, kernel->tile_m / kernel->cluster,
+                  CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+        check_map((unsigned char *)&args.map_b, "b", arguments.b, 1024, 4096, 2048, 64, kernel->tile_n / kernel->cluster,
+                  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+    }
+}
+
 /* K = 0, alpha = 0, one row, one column: what the maps say then. */
 static void launch_of_degenerate_problems(void **state)
 {
@@ -655,7 +694,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(launch_of_a_plain_problem), TEST(launch_with_c), TEST(launch_of_degenerate_problems), TEST(empty), TEST(grids),
+        TEST(launch_of_a_plain_problem), TEST(launch_with_c), TEST(launch_on_sm100), TEST(launch_of_degenerate_problems), TEST(empty), TEST(grids),
         TEST(information), TEST(bad_arguments), TEST(contexts), TEST(checked), TEST(create_fails), TEST(run_fails), TEST(faulted),
         TEST(no_kernel), TEST(foreign_architecture), TEST(close_while_used), TEST(close_under_launches), TEST(forked), TEST(host_time),
     };

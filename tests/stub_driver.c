@@ -12,7 +12,7 @@
 /* Handles are addresses of these, so that a wrong one shows. */
 struct stub_library {
     int magic;
-    int loaded;
+    atomic_int loaded;
     char name[64]; /* of the one kernel that a test image has */
 };
 struct stub_ctx {
