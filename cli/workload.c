@@ -1,10 +1,12 @@
 /* workload.c -- seeded matrices with guard bands. */
+#define _GNU_SOURCE
 #include "workload.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "parallel.h"
 
@@ -205,6 +207,8 @@ bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t
     if (__builtin_mul_overflow(rows, x->ld, &elements) || elements > INT64_MAX / 8)
         return false;
     x->bytes = (size_t)elements * x->size + 2 * x->guard;
+    if (x->bytes / (size_t)sysconf(_SC_PAGESIZE) >= (size_t)sysconf(_SC_PHYS_PAGES)) /* an allocation could succeed all the same */
+        return false;
     x->base = aligned_alloc(256, (x->bytes + 255) / 256 * 256);
     if (!x->base)
         return false;

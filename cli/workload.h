@@ -62,7 +62,7 @@ struct matrix {
 
 #define MATRIX_GUARD 4096 /* a multiple of every alignment that a kernel asks for */
 
-/* Allocates and poisons everything. ld 0: packed (cols). False: out of memory, or ld < cols, or an unknown type. Zero rows or
+/* Allocates and poisons everything. ld 0: packed (cols). False: more than host memory has, or ld < cols, or an unknown type. Zero rows or
  * columns are fine. B of a product is created as N x K: row n is column n of B, contiguous along K. */
 bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld, enum matrix_role role);
 void matrix_destroy(struct matrix *x); /* accepts a zeroed struct */

@@ -93,6 +93,15 @@ static float load_c(const unsigned char *at, const struct kernel *k)
 
 /* ---- the product ---- */
 
+static float *widen(const struct map *map, uint64_t rows, uint64_t depth, int half)
+{
+    float *wide = malloc((rows * depth + 1) * sizeof *wide);
+    for (uint64_t row = 0; wide && row < rows; row++)
+        for (uint64_t i = 0; i < depth; i++)
+            wide[row * depth + i] = load((const unsigned char *)(uintptr_t)map->address + row * map->stride + 2 * i, half);
+    return wide;
+}
+
 static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *args)
 {
     /* Where one kernel serves both 16-bit types, the argument block says which. */
@@ -109,12 +118,12 @@ static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *
     unsigned char *d = (unsigned char *)(uintptr_t)args->d;
     const unsigned char *c = (const unsigned char *)(uintptr_t)args->c;
     const uint64_t depth = args->k_slices && args->alpha != 0 ? a.dims[0] : 0;
+    float *wide_a = widen(&a, args->m, depth, k->half_a), *wide_b = widen(&b, args->n, depth, k->half_b);
     for (uint64_t row = 0; row < args->m; row++)
         for (uint64_t col = 0; col < args->n; col++) {
             double sum = 0;
             for (uint64_t i = 0; i < depth; i++)
-                sum += (double)load((const unsigned char *)(uintptr_t)a.address + row * a.stride + 2 * i, k->half_a) *
-                       (double)load((const unsigned char *)(uintptr_t)b.address + col * b.stride + 2 * i, k->half_b);
+                sum += (double)wide_a[row * depth + i] * (double)wide_b[col * depth + i];
             float x = args->alpha * (float)sum;
             if (args->beta != 0)
                 x += args->beta * load_c(c + (row * args->ldc + col) * size, k);
@@ -129,6 +138,8 @@ static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *
             }
             store(d + (row * args->ldd + col) * size, x, k);
         }
+    free(wide_a);
+    free(wide_b);
     const size_t pitch = (size_t)args->ldd * size, width = args->n * size;
     if (planted("swap") && args->m > 1)
         for (size_t i = 0; i < width; i++) {
