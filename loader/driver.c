@@ -21,7 +21,8 @@ static const char *linker_path(void *library, const char *name)
     return name;
 }
 
-/* dlsym gives a data pointer where C wants a function pointer; the bytes are the same on every system that has dlsym. */
+/* dlsym gives a data pointer where C wants a function pointer; the bytes are the same on every
+ * system that has dlsym. */
 static int find(void *library, const char *symbol, void *member)
 {
     void *address = dlsym(library, symbol);
@@ -31,10 +32,10 @@ static int find(void *library, const char *symbol, void *member)
 
 static enum ptxmm_status find_all(struct driver *driver, struct ptxmm_error *error)
 {
-#define FIND(member, symbol)                                                                                     \
-    if (!find(driver->library, #symbol, &driver->member))                                                        \
-        return error_set(error, PTXMM_ERROR_DRIVER_SYMBOL, "the CUDA driver library %s has no entry point " #symbol, \
-                         driver->path);
+#define FIND(member, symbol)                               \
+    if (!find(driver->library, #symbol, &driver->member))  \
+        return error_set(error, PTXMM_ERROR_DRIVER_SYMBOL, \
+                         "the CUDA driver library %s has no entry point " #symbol, driver->path);
 #define FIND_OPTIONAL(member, symbol) find(driver->library, #symbol, &driver->member);
     DRIVER_CALLS(FIND)
     DRIVER_OPTIONAL_CALLS(FIND_OPTIONAL)
@@ -43,7 +44,8 @@ static enum ptxmm_status find_all(struct driver *driver, struct ptxmm_error *err
     return PTXMM_OK;
 }
 
-/* The version first: a driver that is too old lacks entry points too, and its age is what its owner can do something about. */
+/* The version first: a driver that is too old lacks entry points too, and its age is what its owner
+ * can do something about. */
 static enum ptxmm_status check_version(struct driver *driver, struct ptxmm_error *error)
 {
     find(driver->library, "cuGetErrorName", &driver->GetErrorName); // for the words of a failure
@@ -55,10 +57,11 @@ static enum ptxmm_status check_version(struct driver *driver, struct ptxmm_error
         return driver_failed(driver, error, result, "cuDriverGetVersion");
     int needed = kernels_min_driver();
     if (driver->version < needed)
-        return error_set(error, PTXMM_ERROR_DRIVER_TOO_OLD,
-                         "the CUDA driver library %s supports CUDA %d.%d, the pack needs %d.%d or newer",
-                         driver->path, driver->version / 1000, driver->version % 1000 / 10,
-                         needed / 1000, needed % 1000 / 10);
+        return error_set(
+            error, PTXMM_ERROR_DRIVER_TOO_OLD,
+            "the CUDA driver library %s supports CUDA %d.%d, the pack needs %d.%d or newer",
+            driver->path, driver->version / 1000, driver->version % 1000 / 10, needed / 1000,
+            needed % 1000 / 10);
     return PTXMM_OK;
 }
 
@@ -74,13 +77,15 @@ enum ptxmm_status driver_open(struct driver *driver, const char *name, struct pt
             source = "the default";
         }
     } else if (!name[0]) {
-        return error_set(error, PTXMM_ERROR_ARGUMENT,
-                         "options.driver is an empty string, must be a path or a library name, or NULL");
+        return error_set(
+            error, PTXMM_ERROR_ARGUMENT,
+            "options.driver is an empty string, must be a path or a library name, or NULL");
     }
     driver->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!driver->library) {
         const char *why = dlerror();
-        enum ptxmm_status status = error_set(error, PTXMM_ERROR_NO_DRIVER, "no CUDA driver library: looked for \"%s\" (%s): %s",
+        enum ptxmm_status status = error_set(error, PTXMM_ERROR_NO_DRIVER,
+                                             "no CUDA driver library: looked for \"%s\" (%s): %s",
                                              name, source, why ? why : "dlopen failed");
         *driver = (struct driver){ 0 };
         return status;
@@ -95,7 +100,8 @@ enum ptxmm_status driver_open(struct driver *driver, const char *name, struct pt
         *driver = (struct driver){ 0 };
         return status;
     }
-    // From here on the library stays in the process: a driver that was initialised has threads and exit handlers.
+    // From here on the library stays in the process: a driver that was initialised has threads and
+    // exit handlers.
     CUresult result = driver->Init(0);
     if (result) {
         status = driver_failed(driver, error, result, "cuInit");
@@ -112,8 +118,8 @@ const char *driver_result_name(const struct driver *driver, CUresult result)
     return name;
 }
 
-/* Errors after which, says cuda.h, the context or the process answers the same to every later call. No call of ours makes one
- * of them by itself, because none waits for a kernel. */
+/* Errors after which, says cuda.h, the context or the process answers the same to every later call.
+ * No call of ours makes one of them by itself, because none waits for a kernel. */
 static int is_sticky(CUresult result)
 {
     switch (result) {
@@ -128,16 +134,16 @@ static int is_sticky(CUresult result)
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-        return 1;
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED: return 1;
     default:
-        // CUDA_ERROR_TENSOR_MEMORY_LEAK, CONTAINED and EXTERNAL_DEVICE: older cuda.h has no names for them.
+        // CUDA_ERROR_TENSOR_MEMORY_LEAK, CONTAINED and EXTERNAL_DEVICE: older cuda.h has no names
+        // for them.
         return (int)result == 721 || (int)result == 226 || (int)result == 911;
     }
 }
 
-enum ptxmm_status driver_failed(const struct driver *driver, struct ptxmm_error *error, CUresult result,
-                                const char *call, ...)
+enum ptxmm_status driver_failed(const struct driver *driver, struct ptxmm_error *error,
+                                CUresult result, const char *call, ...)
 {
     char what[256];
     va_list arguments;
@@ -145,7 +151,8 @@ enum ptxmm_status driver_failed(const struct driver *driver, struct ptxmm_error 
     vsnprintf(what, sizeof what, call, arguments);
     va_end(arguments);
 
-    // A broken context makes other calls fail for reasons that are not theirs, so it is asked. Cheap, and does not wait.
+    // A broken context makes other calls fail for reasons that are not theirs, so it is asked.
+    // Cheap, and does not wait.
     CUresult context = result;
     size_t unused[2];
     if (!is_sticky(result) && driver->MemGetInfo)

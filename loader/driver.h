@@ -1,33 +1,34 @@
-/* driver.h -- the CUDA driver API as a table of functions found at run time. Nothing is linked to libcuda. */
+/* driver.h -- the CUDA driver API as a table of functions found at run time. Nothing is linked to
+ * libcuda. */
 #ifndef LOADER_DRIVER_H
 #define LOADER_DRIVER_H
 
 #include <cuda.h>
 #include <ptxmm.h>
 
-/* Every entry point that the loader calls, one row each: the member of struct driver and the symbol in the library, with the
- * version that it has there. */
-#define DRIVER_CALLS(X)                                          \
-    X(DriverGetVersion, cuDriverGetVersion)                      \
-    X(Init, cuInit)                                              \
-    X(GetErrorName, cuGetErrorName)                              \
-    X(GetErrorString, cuGetErrorString)                          \
-    X(DeviceGetCount, cuDeviceGetCount)                          \
-    X(DeviceGet, cuDeviceGet)                                    \
-    X(DeviceGetName, cuDeviceGetName)                            \
-    X(DeviceGetAttribute, cuDeviceGetAttribute)                  \
-    X(CtxGetCurrent, cuCtxGetCurrent)                            \
-    X(CtxGetDevice, cuCtxGetDevice)                              \
-    X(MemGetInfo, cuMemGetInfo_v2)                               \
-    X(PointerGetAttribute, cuPointerGetAttribute)                \
-    X(LibraryLoadData, cuLibraryLoadData)                        \
-    X(LibraryUnload, cuLibraryUnload)                            \
-    X(LibraryGetKernel, cuLibraryGetKernel)                      \
-    X(KernelSetAttribute, cuKernelSetAttribute)                  \
-    X(KernelGetFunction, cuKernelGetFunction)                    \
-    X(FuncLoad, cuFuncLoad)                                      \
-    X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)              \
-    X(TensorMapReplaceAddress, cuTensorMapReplaceAddress)        \
+/* Every entry point that the loader calls, one row each: the member of struct driver and the symbol
+ * in the library, with the version that it has there. */
+#define DRIVER_CALLS(X)                                   \
+    X(DriverGetVersion, cuDriverGetVersion)               \
+    X(Init, cuInit)                                       \
+    X(GetErrorName, cuGetErrorName)                       \
+    X(GetErrorString, cuGetErrorString)                   \
+    X(DeviceGetCount, cuDeviceGetCount)                   \
+    X(DeviceGet, cuDeviceGet)                             \
+    X(DeviceGetName, cuDeviceGetName)                     \
+    X(DeviceGetAttribute, cuDeviceGetAttribute)           \
+    X(CtxGetCurrent, cuCtxGetCurrent)                     \
+    X(CtxGetDevice, cuCtxGetDevice)                       \
+    X(MemGetInfo, cuMemGetInfo_v2)                        \
+    X(PointerGetAttribute, cuPointerGetAttribute)         \
+    X(LibraryLoadData, cuLibraryLoadData)                 \
+    X(LibraryUnload, cuLibraryUnload)                     \
+    X(LibraryGetKernel, cuLibraryGetKernel)               \
+    X(KernelSetAttribute, cuKernelSetAttribute)           \
+    X(KernelGetFunction, cuKernelGetFunction)             \
+    X(FuncLoad, cuFuncLoad)                               \
+    X(TensorMapEncodeTiled, cuTensorMapEncodeTiled)       \
+    X(TensorMapReplaceAddress, cuTensorMapReplaceAddress) \
     X(LaunchKernelEx, cuLaunchKernelEx)
 
 /* Used where the library has them; the member is NULL where it has not. */
@@ -43,15 +44,16 @@ struct driver {
 #undef DRIVER_MEMBER
 };
 
-/* Finds the library (`name`, else PTXMM_DRIVER, else libcuda.so.1), checks its version and its entry points, initialises it.
- * On failure nothing stays behind in *driver. */
+/* Finds the library (`name`, else PTXMM_DRIVER, else libcuda.so.1), checks its version and its
+ * entry points, initialises it. On failure nothing stays behind in *driver. */
 enum ptxmm_status driver_open(struct driver *driver, const char *name, struct ptxmm_error *error);
 
-/* Reports that `call` (words like "cuLaunchKernelEx(name)") returned `result`: CONTEXT_FAULTED if the result, or what the context
- * answers when asked again, says that earlier work had broken it; else DRIVER. */
-__attribute__((format(printf, 4, 5)))
-enum ptxmm_status driver_failed(const struct driver *driver, struct ptxmm_error *error, CUresult result,
-                                const char *call, ...);
+/* Reports that `call` (words like "cuLaunchKernelEx(name)") returned `result`: CONTEXT_FAULTED if
+ * the result, or what the context answers when asked again, says that earlier work had broken it;
+ * else DRIVER. */
+enum ptxmm_status driver_failed(const struct driver *driver, struct ptxmm_error *error,
+                                CUresult result, const char *call, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* "CUDA_ERROR_INVALID_IMAGE"; "an unknown error" for a number that the driver does not know. */
 const char *driver_result_name(const struct driver *driver, CUresult result);

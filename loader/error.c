@@ -8,8 +8,9 @@
 const char *ptxmm_status_name(enum ptxmm_status status)
 {
     switch ((int)status) {
-#define NAME(name, value, text) case value: return "PTXMM_" #name;
-    PTXMM_STATUS_LIST(NAME)
+#define NAME(name, value, text) \
+    case value: return "PTXMM_" #name;
+        PTXMM_STATUS_LIST(NAME)
 #undef NAME
     default: return "PTXMM_ERROR_UNKNOWN";
     }
@@ -18,8 +19,9 @@ const char *ptxmm_status_name(enum ptxmm_status status)
 const char *ptxmm_status_text(enum ptxmm_status status)
 {
     switch ((int)status) {
-#define TEXT(name, value, text) case value: return text;
-    PTXMM_STATUS_LIST(TEXT)
+#define TEXT(name, value, text) \
+    case value: return text;
+        PTXMM_STATUS_LIST(TEXT)
 #undef TEXT
     default: return "unknown status";
     }
@@ -40,7 +42,8 @@ enum ptxmm_status error_none(struct ptxmm_error *error)
     return PTXMM_OK;
 }
 
-enum ptxmm_status error_set(struct ptxmm_error *error, enum ptxmm_status status, const char *format, ...)
+enum ptxmm_status error_set(struct ptxmm_error *error, enum ptxmm_status status, const char *format,
+                            ...)
 {
     if (error) {
         error->status = status;
@@ -50,7 +53,7 @@ enum ptxmm_status error_set(struct ptxmm_error *error, enum ptxmm_status status,
         vsnprintf(error->text, sizeof error->text, format, arguments);
         va_end(arguments);
         // One line, whatever a path or a driver's message held.
-        for (char *at = error->text; (at = strpbrk(at, "\r\n")) != NULL; )
+        for (char *at = error->text; (at = strpbrk(at, "\r\n")) != NULL;)
             *at = ' ';
     }
     return status;

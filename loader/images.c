@@ -11,22 +11,22 @@
 #include "hashes.h"
 #include "sha256.h"
 
-/* The bytes of every cubin, between two labels. Made without an assembler for PTX a cubin is an empty file. */
-#define KERNEL(sm, suffix, source, name, ...)                            \
-    extern const unsigned char ptxmm_image_##sm##_##name[]               \
-        __attribute__((visibility("hidden")));                           \
-    extern const unsigned char ptxmm_image_##sm##_##name##_end[]         \
-        __attribute__((visibility("hidden")));                           \
-    __asm__(".pushsection .rodata.ptxmm_images, \"a\"\n"                 \
-            ".balign 64\n"                                               \
-            ".globl ptxmm_image_" #sm "_" #name "\n"                     \
-            ".hidden ptxmm_image_" #sm "_" #name "\n"                    \
-            "ptxmm_image_" #sm "_" #name ":\n"                           \
-            ".incbin \"cubin/sm" #sm "_" #name ".cubin\"\n"              \
-            ".globl ptxmm_image_" #sm "_" #name "_end\n"                 \
-            ".hidden ptxmm_image_" #sm "_" #name "_end\n"                \
-            "ptxmm_image_" #sm "_" #name "_end:\n"                       \
-            ".byte 0\n"                                                  \
+/* The bytes of every cubin, between two labels. Made without an assembler for PTX a cubin is an
+ * empty file. */
+#define KERNEL(sm, suffix, source, name, ...)                                                     \
+    extern const unsigned char ptxmm_image_##sm##_##name[] __attribute__((visibility("hidden"))); \
+    extern const unsigned char ptxmm_image_##sm##_##name##_end[]                                  \
+        __attribute__((visibility("hidden")));                                                    \
+    __asm__(".pushsection .rodata.ptxmm_images, \"a\"\n"                                          \
+            ".balign 64\n"                                                                        \
+            ".globl ptxmm_image_" #sm "_" #name "\n"                                              \
+            ".hidden ptxmm_image_" #sm "_" #name "\n"                                             \
+            "ptxmm_image_" #sm "_" #name ":\n"                                                    \
+            ".incbin \"cubin/sm" #sm "_" #name ".cubin\"\n"                                       \
+            ".globl ptxmm_image_" #sm "_" #name "_end\n"                                          \
+            ".hidden ptxmm_image_" #sm "_" #name "_end\n"                                         \
+            "ptxmm_image_" #sm "_" #name "_end:\n"                                                \
+            ".byte 0\n"                                                                           \
             ".popsection\n");
 #include "ptx/kernels.def"
 #undef KERNEL
@@ -46,25 +46,30 @@ static size_t image_size(size_t index)
     return (size_t)((uintptr_t)images[index].end - (uintptr_t)images[index].bytes);
 }
 
-enum ptxmm_status ptxmm_kernel_image(size_t index, struct ptxmm_image *image, struct ptxmm_error *error)
+enum ptxmm_status ptxmm_kernel_image(size_t index, struct ptxmm_image *image,
+                                     struct ptxmm_error *error)
 {
     if (!image)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "image is NULL, must point to where the result goes");
+        return error_set(error, PTXMM_ERROR_ARGUMENT,
+                         "image is NULL, must point to where the result goes");
     *image = (struct ptxmm_image){ 0 };
     if (index >= KERNEL_COUNT)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "index is %zu, must be less than %d", index, (int)KERNEL_COUNT);
+        return error_set(error, PTXMM_ERROR_ARGUMENT, "index is %zu, must be less than %d", index,
+                         (int)KERNEL_COUNT);
     if (image_size(index) == 0)
-        return error_set(error, PTXMM_ERROR_IMAGE, "%s: the image is missing: this library was built without ptxas",
+        return error_set(error, PTXMM_ERROR_IMAGE,
+                         "%s: the image is missing: this library was built without ptxas",
                          ptxmm_kernel(index)->name);
     *image = (struct ptxmm_image){ images[index].bytes, image_size(index), images[index].sha256 };
     return error_none(error);
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------------------------- */
 
-/* Reads <dir>/<kernel name>.<extension> whole into memory that the caller frees, with a 0 behind it. */
-static enum ptxmm_status read_file(const char *dir, const char *name, const char *extension, char **bytes, size_t *size,
-                                   struct ptxmm_error *error)
+/* Reads <dir>/<kernel name>.<extension> whole into memory that the caller frees, with a 0 behind
+ * it. */
+static enum ptxmm_status read_file(const char *dir, const char *name, const char *extension,
+                                   char **bytes, size_t *size, struct ptxmm_error *error)
 {
     *bytes = NULL;
     size_t length = strlen(dir) + strlen(name) + strlen(extension) + 3;
@@ -78,7 +83,8 @@ static enum ptxmm_status read_file(const char *dir, const char *name, const char
     *size = 0;
     FILE *file = fopen(path, "rbe");
     if (!file) {
-        status = error_set(error, PTXMM_ERROR_IMAGE, "%s: the image is missing: %s: %s", name, path, strerror(errno));
+        status = error_set(error, PTXMM_ERROR_IMAGE, "%s: the image is missing: %s: %s", name, path,
+                           strerror(errno));
         free(path);
         return status;
     }
@@ -87,7 +93,8 @@ static enum ptxmm_status read_file(const char *dir, const char *name, const char
             capacity = capacity ? 2 * capacity : 64 * 1024;
             char *larger = realloc(*bytes, capacity);
             if (!larger) {
-                status = error_set(error, PTXMM_ERROR_MEMORY, "no memory for %s (%zu bytes)", path, capacity);
+                status = error_set(error, PTXMM_ERROR_MEMORY, "no memory for %s (%zu bytes)", path,
+                                   capacity);
                 break;
             }
             *bytes = larger;
@@ -96,7 +103,8 @@ static enum ptxmm_status read_file(const char *dir, const char *name, const char
         *size += fread(*bytes + *size, 1, capacity - 1 - *size, file);
     } while (!feof(file) && !ferror(file));
     if (!status && ferror(file))
-        status = error_set(error, PTXMM_ERROR_IMAGE, "%s: the image cannot be read: %s: %s", name, path, strerror(errno));
+        status = error_set(error, PTXMM_ERROR_IMAGE, "%s: the image cannot be read: %s: %s", name,
+                           path, strerror(errno));
     fclose(file);
     free(path);
     if (status) {
@@ -108,19 +116,21 @@ static enum ptxmm_status read_file(const char *dir, const char *name, const char
     return status;
 }
 
-/* ---- loading ---------------------------------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------- */
 
-static enum ptxmm_status check_image(size_t index, const void *bytes, size_t size, struct ptxmm_error *error)
+static enum ptxmm_status check_image(size_t index, const void *bytes, size_t size,
+                                     struct ptxmm_error *error)
 {
     const char *name = ptxmm_kernel(index)->name;
     if (size < image_size(index))
-        return error_set(error, PTXMM_ERROR_IMAGE, "%s: the image is truncated: %zu bytes, must be %zu", name, size,
+        return error_set(error, PTXMM_ERROR_IMAGE,
+                         "%s: the image is truncated: %zu bytes, must be %zu", name, size,
                          image_size(index));
     char hex[65];
     sha256(bytes, size, hex);
     if (strcmp(hex, images[index].sha256))
-        return error_set(error, PTXMM_ERROR_IMAGE, "%s: wrong checksum: sha256 is %s, must be %s", name, hex,
-                         images[index].sha256);
+        return error_set(error, PTXMM_ERROR_IMAGE, "%s: wrong checksum: sha256 is %s, must be %s",
+                         name, hex, images[index].sha256);
     return PTXMM_OK;
 }
 
@@ -135,16 +145,15 @@ static int is_image_fault(CUresult result)
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
     case CUDA_ERROR_JIT_COMPILATION_DISABLED:
     case CUDA_ERROR_INVALID_SOURCE:
-    case CUDA_ERROR_NOT_FOUND:
-        return 1;
-    default:
-        return 0;
+    case CUDA_ERROR_NOT_FOUND: return 1;
+    default: return 0;
     }
 }
 
-/* Gives text or a cubin to the driver. `result` is what it said, for the caller to try something else. */
-static enum ptxmm_status offer(struct ptxmm *mm, size_t index, const void *code, const char *what, CUlibrary *library,
-                               CUresult *result, struct ptxmm_error *error)
+/* Gives text or a cubin to the driver. `result` is what it said, for the caller to try something
+ * else. */
+static enum ptxmm_status offer(struct ptxmm *mm, size_t index, const void *code, const char *what,
+                               CUlibrary *library, CUresult *result, struct ptxmm_error *error)
 {
     const char *name = ptxmm_kernel(index)->name;
     char log[512] = "";
@@ -157,31 +166,35 @@ static enum ptxmm_status offer(struct ptxmm *mm, size_t index, const void *code,
         return PTXMM_OK;
     }
     *library = NULL;
-    enum ptxmm_status status = driver_failed(&mm->driver, error, *result, "cuLibraryLoadData(%s, %s)", name, what);
+    enum ptxmm_status status =
+        driver_failed(&mm->driver, error, *result, "cuLibraryLoadData(%s, %s)", name, what);
     if (status != PTXMM_ERROR_DRIVER || !is_image_fault(*result))
         return status;
-    status = error_set(error, PTXMM_ERROR_IMAGE, "%s: cuLibraryLoadData refused %s with %s (%d)%s%.*s", name, what,
-                       driver_result_name(&mm->driver, *result), (int)*result, log[0] ? ": " : "",
-                       (int)sizeof log, log);
+    status =
+        error_set(error, PTXMM_ERROR_IMAGE, "%s: cuLibraryLoadData refused %s with %s (%d)%s%.*s",
+                  name, what, driver_result_name(&mm->driver, *result), (int)*result,
+                  log[0] ? ": " : "", (int)sizeof log, log);
     if (error)
         error->driver_result = (int)*result;
     return status;
 }
 
-static enum ptxmm_status offer_cubin(struct ptxmm *mm, size_t index, CUlibrary *library, CUresult *result,
-                                     struct ptxmm_error *error)
+static enum ptxmm_status offer_cubin(struct ptxmm *mm, size_t index, CUlibrary *library,
+                                     CUresult *result, struct ptxmm_error *error)
 {
     const void *bytes = images[index].bytes;
     size_t size = image_size(index);
     char *file = NULL;
     if (mm->image_dir) {
-        enum ptxmm_status status = read_file(mm->image_dir, ptxmm_kernel(index)->name, "cubin", &file, &size, error);
+        enum ptxmm_status status =
+            read_file(mm->image_dir, ptxmm_kernel(index)->name, "cubin", &file, &size, error);
         if (status)
             return status;
         bytes = file;
     } else if (size == 0) {
         *result = CUDA_ERROR_NO_BINARY_FOR_GPU; // the same remedy helps
-        return error_set(error, PTXMM_ERROR_IMAGE, "%s: the image is missing: this library was built without ptxas",
+        return error_set(error, PTXMM_ERROR_IMAGE,
+                         "%s: the image is missing: this library was built without ptxas",
                          ptxmm_kernel(index)->name);
     }
     enum ptxmm_status status = check_image(index, bytes, size, error);
@@ -191,9 +204,10 @@ static enum ptxmm_status offer_cubin(struct ptxmm *mm, size_t index, CUlibrary *
     return status;
 }
 
-/* A driver that runs no cubins, like an emulator, or a kernel under work: the text of the kernel, if a folder was named. *error
- * says why the cubin would not do. */
-static enum ptxmm_status offer_ptx(struct ptxmm *mm, size_t index, CUlibrary *library, struct ptxmm_error *error)
+/* A driver that runs no cubins, like an emulator, or a kernel under work: the text of the kernel,
+ * if a folder was named. *error says why the cubin would not do. */
+static enum ptxmm_status offer_ptx(struct ptxmm *mm, size_t index, CUlibrary *library,
+                                   struct ptxmm_error *error)
 {
     char *text = NULL;
     if (!mm->ptx_dir) {
@@ -204,7 +218,8 @@ static enum ptxmm_status offer_ptx(struct ptxmm *mm, size_t index, CUlibrary *li
         return PTXMM_ERROR_IMAGE;
     }
     size_t size;
-    enum ptxmm_status status = read_file(mm->ptx_dir, ptxmm_kernel(index)->name, "ptx", &text, &size, error);
+    enum ptxmm_status status =
+        read_file(mm->ptx_dir, ptxmm_kernel(index)->name, "ptx", &text, &size, error);
     if (status)
         return status;
     CUresult result;
@@ -213,7 +228,8 @@ static enum ptxmm_status offer_ptx(struct ptxmm *mm, size_t index, CUlibrary *li
     return status;
 }
 
-enum ptxmm_status image_load(struct ptxmm *mm, size_t index, CUkernel *kernel, struct ptxmm_error *error)
+enum ptxmm_status image_load(struct ptxmm *mm, size_t index, CUkernel *kernel,
+                             struct ptxmm_error *error)
 {
     struct slot *slot = &mm->slots[index];
     const char *name = ptxmm_kernel(index)->name;
@@ -243,8 +259,8 @@ enum ptxmm_status image_load(struct ptxmm *mm, size_t index, CUkernel *kernel, s
     return status;
 }
 
-enum ptxmm_status image_function(struct ptxmm *mm, size_t index, CUdevice device, CUfunction *function,
-                                 struct ptxmm_error *error)
+enum ptxmm_status image_function(struct ptxmm *mm, size_t index, CUdevice device,
+                                 CUfunction *function, struct ptxmm_error *error)
 {
     const struct ptxmm_kernel_info *info = ptxmm_kernel(index);
     CUkernel kernel;
@@ -252,14 +268,17 @@ enum ptxmm_status image_function(struct ptxmm *mm, size_t index, CUdevice device
     enum ptxmm_status status = image_load(mm, index, &kernel, error);
     if (status)
         return status;
-    // The limit belongs to kernel and device; setting it again does no harm, so nothing remembers where it was set.
+    // The limit belongs to kernel and device; setting it again does no harm, so nothing remembers
+    // where it was set.
     const struct driver *driver = &mm->driver;
-    CUresult result = driver->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)info->shared_bytes,
-                                                 kernel, device);
+    CUresult result = driver->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                 (int)info->shared_bytes, kernel, device);
     if (result)
-        return driver_failed(driver, error, result, "cuKernelSetAttribute(%s, MAX_DYNAMIC_SHARED_SIZE_BYTES, %u)",
+        return driver_failed(driver, error, result,
+                             "cuKernelSetAttribute(%s, MAX_DYNAMIC_SHARED_SIZE_BYTES, %u)",
                              info->name, info->shared_bytes);
-    // Loading lazily at the first launch could fail inside a stream capture; this is the time for it.
+    // Loading lazily at the first launch could fail inside a stream capture; this is the time for
+    // it.
     CUfunction found = NULL;
     result = driver->KernelGetFunction(&found, kernel);
     if (result)
@@ -281,6 +300,7 @@ enum ptxmm_status image_unload(struct ptxmm *mm, size_t index, struct ptxmm_erro
     slot->kernel = NULL;
     // At exit the driver may be gone before us, and with it the kernels.
     if (result && result != CUDA_ERROR_DEINITIALIZED)
-        return driver_failed(&mm->driver, error, result, "cuLibraryUnload(%s)", ptxmm_kernel(index)->name);
+        return driver_failed(&mm->driver, error, result, "cuLibraryUnload(%s)",
+                             ptxmm_kernel(index)->name);
     return PTXMM_OK;
 }

@@ -24,22 +24,31 @@ enum {
     schedule_clc = PTXMM_SCHEDULE_LAUNCH_CONTROL
 };
 
-/* Every row adds up the K-steps of an output element in order, in one accumulator, in one CTA: so equal inputs give equal bits,
- * whatever M, the grid and the SM budget are. A row that splits K will need columns for these two facts. */
+/* Every row adds up the K-steps of an output element in order, in one accumulator, in one CTA: so
+ * equal inputs give equal bits, whatever M, the grid and the SM budget are. A row that splits K
+ * will need columns for these two facts. */
 static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
-#define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, stages_, threads_, cluster_, next_, shared_) \
-    { .name = "sm" #sm "_" #kernel_name,                                                                         \
-      .target = "sm_" #sm #suffix,                                                                               \
-      .algorithm = (enum ptxmm_algorithm)algorithm_##sm##_##source,                                              \
-      .schedule = (enum ptxmm_schedule)schedule_##next_,                                                          \
-      .a = (enum ptxmm_type)type_##a_type,                                                                       \
-      .b = (enum ptxmm_type)type_##b_type,                                                                       \
-      .accumulator = (enum ptxmm_type)type_##acc_type,                                                           \
-      .d = (enum ptxmm_type)type_##d_type,                                                                       \
-      .tile_m = m_, .tile_n = n_, .tile_k = k_,                                                                  \
-      .stages = stages_, .threads = threads_, .cluster = cluster_, .shared_bytes = shared_,                      \
-      .abi_version = PTXMM_ABI_VERSION, .min_driver = PTXMM_MIN_DRIVER,                                          \
-      .deterministic = 1, .batch_invariant = 1 },
+#define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, \
+               stages_, threads_, cluster_, next_, shared_)                                   \
+    { .name = "sm" #sm "_" #kernel_name,                                                      \
+      .target = "sm_" #sm #suffix,                                                            \
+      .algorithm = (enum ptxmm_algorithm)algorithm_##sm##_##source,                           \
+      .schedule = (enum ptxmm_schedule)schedule_##next_,                                      \
+      .a = (enum ptxmm_type)type_##a_type,                                                    \
+      .b = (enum ptxmm_type)type_##b_type,                                                    \
+      .accumulator = (enum ptxmm_type)type_##acc_type,                                        \
+      .d = (enum ptxmm_type)type_##d_type,                                                    \
+      .tile_m = m_,                                                                           \
+      .tile_n = n_,                                                                           \
+      .tile_k = k_,                                                                           \
+      .stages = stages_,                                                                      \
+      .threads = threads_,                                                                    \
+      .cluster = cluster_,                                                                    \
+      .shared_bytes = shared_,                                                                \
+      .abi_version = PTXMM_ABI_VERSION,                                                       \
+      .min_driver = PTXMM_MIN_DRIVER,                                                         \
+      .deterministic = 1,                                                                     \
+      .batch_invariant = 1 },
 #include "ptx/kernels.def"
 #undef KERNEL
 };
@@ -81,8 +90,9 @@ int kernels_target_arch(const char *target)
     return atoi(target + strlen("sm_"));
 }
 
-/* A family is a row: the architecture that opens it and all that run its f code ("Family-specific features" of the PTX manual). A
- * later member opens a smaller family of itself and its successors. */
+/* A family is a row: the architecture that opens it and all that run its f code ("Family-specific
+ * features" of the PTX manual). A later member opens a smaller family of itself and its successors.
+ */
 static const int families[][3] = {
     { 100, 103 },
     { 110 },

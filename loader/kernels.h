@@ -12,8 +12,8 @@ enum {
     KERNEL_COUNT
 };
 
-/* Does a kernel made for `target` ("sm_90a", "sm_100f") run on compute capability `arch` (90, 103)? Suffix a: on exactly its own.
- * Suffix f: on its own and on the later members of its family. */
+/* Does a kernel made for `target` ("sm_90a", "sm_100f") run on compute capability `arch` (90, 103)?
+ * Suffix a: on exactly its own. Suffix f: on its own and on the later members of its family. */
 int kernels_target_runs_on(const char *target, int arch);
 
 /* 90 of "sm_90a". */

@@ -1,16 +1,20 @@
 /* model.c -- the pipeline model: max-plus recurrences of one persistent CTA.
  *
- *     L[g] = max(L[g-1] + issue, D[g-S])         slice g loads when the issue port and its slot are free
- *     M[g] = max(L[g] + load, D[g-1], E[t-A])    multiplies when its data are in, the tensor core is free and, for the first slice
- *     D[g] = M[g] + mma                          of tile t, an accumulator is drained
- *     E[t] = max(D[last of t], E[t-1]) + epilogue
+ *     L[g] = max(L[g-1] + issue, D[g-S])
+ *     M[g] = max(L[g] + load, D[g-1], E[t-A] if g starts tile t)
+ *     D[g] = M[g] + mma
+ *     E[t] = max(D[last slice of t], E[t-1]) + epilogue
  *
+ * Slice g loads when the issue port and its slot are free; it is multiplied when its data are in,
+ * the tensor core is free and, for a tile's first slice, an accumulator is drained.
  * What has not happened lies in the past: D, E and L of negative index do not hold anything back.
  *
- * A slice costs a few operations, but a run may have 10^15 of them. Such recurrences repeat themselves: once the state (how far
- * each remembered time lies behind the newest) is one that was seen before, every later period adds the same time, and whole periods
- * are jumped over. That is exact: adding a constant to all times commutes with max and plus. Slices of a tile repeat with period
- * S at the latest; tiles with a period that is found by comparing with a remembered state, remembered anew at every power of two. */
+ * A slice costs a few operations, but a run may have 10^15 of them. Such recurrences repeat
+ * themselves: once the state (how far each remembered time lies behind the newest) is one that was
+ * seen before, every later period adds the same time, and whole periods are jumped over. That is
+ * exact: adding a constant to all times commutes with max and plus. Slices of a tile repeat with
+ * period S at the latest; tiles with a period that is found by comparing with a remembered state,
+ * remembered anew at every power of two. */
 #include <ptxmm.h>
 
 #include <float.h>
@@ -22,12 +26,13 @@
 
 enum { MOST_STAGES = 1024, MOST_ACCUMULATORS = 1024 };
 
-/* Slices, and tiles, that are run one by one in search of a repetition. After that the rest grows at the mean rate of the last
- * period: two loops of almost equal rate can take that long to settle, and then the rate of either is as good. */
+/* Slices, and tiles, that are run one by one in search of a repetition. After that the rest grows
+ * at the mean rate of the last period: two loops of almost equal rate can take that long to settle,
+ * and then the rate of either is as good. */
 enum { MOST_SLICES = 1 << 21, MOST_TILES = 1 << 15 };
 
-/* The state between two slices. Times count from an origin that moves along, so that they stay small and exact however long the run
- * is. Rings hold the newest time at [0]. */
+/* The state between two slices. Times count from an origin that moves along, so that they stay
+ * small and exact however long the run is. Rings hold the newest time at [0]. */
 struct state {
     double load;                       /* L[g-1] */
     double done[MOST_STAGES];          /* D[g-1], D[g-2], ... */
@@ -37,7 +42,7 @@ struct state {
 struct pipeline {
     const struct ptxmm_model *model;
     double origin, seen_origin;
-    double scale;     /* the largest time that was computed with; rounding errors are relative to it */
+    double scale; /* the largest time that was computed with; rounding errors are relative to it */
     int64_t patience; /* slices that may still be run one by one in search of a repetition */
     struct state now, seen;
 };
@@ -71,7 +76,8 @@ static void slice(struct pipeline *p, double ready)
 }
 
 /* Are times the same but for rounding? Those of whole numbers are computed exactly. */
-static int same(const struct pipeline *p, const double *a, double a0, const double *b, double b0, int size)
+static int same(const struct pipeline *p, const double *a, double a0, const double *b, double b0,
+                int size)
 {
     for (int i = 0; i < size; i++) {
         double x = a[i] - a0, y = b[i] - b0;
@@ -121,7 +127,8 @@ static void tile(struct pipeline *p)
         slice(p, now->drained[model->accumulators - 1]);
         rest_of_tile(p, model->slices - 1);
     }
-    double last = model->slices > 0 ? later(now->done[0], now->drained[0]) : later(now->drained[0], 0);
+    double last =
+        model->slices > 0 ? later(now->done[0], now->drained[0]) : later(now->drained[0], 0);
     double end = last + model->epilogue;
     push(now->drained, model->accumulators, end);
     p->scale = later(p->scale, end);
@@ -144,7 +151,7 @@ static void run(struct pipeline *p)
 {
     const struct ptxmm_model *model = p->model;
     int64_t seen_at = 0, remember_at = 1;
-    for (int64_t t = 0; t < model->tiles; ) {
+    for (int64_t t = 0; t < model->tiles;) {
         tile(p);
         t++;
         int64_t left = model->tiles - t;
@@ -176,27 +183,33 @@ static enum ptxmm_status check(const struct ptxmm_model *model, struct ptxmm_err
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].value < counts[i].least || counts[i].value > counts[i].most)
-            return error_set(error, PTXMM_ERROR_ARGUMENT, "model.%s is %" PRId64 ", must be from %" PRId64 " to %" PRId64,
+            return error_set(error, PTXMM_ERROR_ARGUMENT,
+                             "model.%s is %" PRId64 ", must be from %" PRId64 " to %" PRId64,
                              counts[i].name, counts[i].value, counts[i].least, counts[i].most);
     const struct {
         const char *name;
         double value;
-    } times[] = { { "issue", model->issue }, { "load", model->load }, { "mma", model->mma }, { "epilogue", model->epilogue } };
+    } times[] = { { "issue", model->issue },
+                  { "load", model->load },
+                  { "mma", model->mma },
+                  { "epilogue", model->epilogue } };
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (!(times[i].value >= 0 && times[i].value <= 1e15))
-            return error_set(error, PTXMM_ERROR_ARGUMENT, "model.%s is %g, must be from 0 to 1e15", times[i].name,
-                             times[i].value);
+            return error_set(error, PTXMM_ERROR_ARGUMENT, "model.%s is %g, must be from 0 to 1e15",
+                             times[i].name, times[i].value);
     for (size_t i = 0; i < sizeof model->reserved / sizeof model->reserved[0]; i++)
         if (model->reserved[i])
-            return error_set(error, PTXMM_ERROR_ARGUMENT, "model.reserved[%zu] is not 0, must be 0", i);
+            return error_set(error, PTXMM_ERROR_ARGUMENT, "model.reserved[%zu] is not 0, must be 0",
+                             i);
     return PTXMM_OK;
 }
 
-enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model, struct ptxmm_model_result *result,
-                                  struct ptxmm_error *error)
+enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model,
+                                  struct ptxmm_model_result *result, struct ptxmm_error *error)
 {
     if (!model || !result)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "%s is NULL, must not be", model ? "result" : "model");
+        return error_set(error, PTXMM_ERROR_ARGUMENT, "%s is NULL, must not be",
+                         model ? "result" : "model");
     *result = (struct ptxmm_model_result){ 0 };
     enum ptxmm_status status = check(model, error);
     if (status)

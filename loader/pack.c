@@ -14,7 +14,8 @@
 
 enum { CLOSING = -1 };
 
-/* getpid is a system call, too dear for every run of a plan; a page that fork wipes costs one load. */
+/* getpid is a system call, too dear for every run of a plan; a page that fork wipes costs one load.
+ */
 static const volatile int *fork_mark_new(size_t size)
 {
 #ifdef MADV_WIPEONFORK
@@ -45,8 +46,10 @@ int pack_forked(const struct ptxmm *mm)
 
 enum ptxmm_status pack_forked_error(struct ptxmm_error *error)
 {
-    return error_set(error, PTXMM_ERROR_FORKED,
-                     "the pack was opened by a parent process; after fork() it can only be closed and opened again");
+    return error_set(
+        error, PTXMM_ERROR_FORKED,
+        "the pack was opened by a parent process; after fork() it can only be closed "
+        "and opened again");
 }
 
 enum ptxmm_status pack_enter(struct ptxmm *mm, struct ptxmm_error *error)
@@ -90,20 +93,25 @@ static void pack_free(struct ptxmm *mm)
     free(mm);
 }
 
-static enum ptxmm_status check_options(const struct ptxmm_options *options, struct ptxmm_error *error)
+static enum ptxmm_status check_options(const struct ptxmm_options *options,
+                                       struct ptxmm_error *error)
 {
     if (options->checked != 0 && options->checked != 1)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "options.checked is %d, must be 0 or 1", options->checked);
+        return error_set(error, PTXMM_ERROR_ARGUMENT, "options.checked is %d, must be 0 or 1",
+                         options->checked);
     for (size_t i = 0; i < sizeof options->reserved / sizeof options->reserved[0]; i++)
         if (options->reserved[i])
-            return error_set(error, PTXMM_ERROR_ARGUMENT, "options.reserved[%zu] is not 0, must be 0", i);
+            return error_set(error, PTXMM_ERROR_ARGUMENT,
+                             "options.reserved[%zu] is not 0, must be 0", i);
     return PTXMM_OK;
 }
 
-enum ptxmm_status ptxmm_open(struct ptxmm **out, const struct ptxmm_options *options, struct ptxmm_error *error)
+enum ptxmm_status ptxmm_open(struct ptxmm **out, const struct ptxmm_options *options,
+                             struct ptxmm_error *error)
 {
     if (!out)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "mm is NULL, must point to where the handle goes");
+        return error_set(error, PTXMM_ERROR_ARGUMENT,
+                         "mm is NULL, must point to where the handle goes");
     *out = NULL;
     static const struct ptxmm_options defaults;
     if (!options)
@@ -114,7 +122,8 @@ enum ptxmm_status ptxmm_open(struct ptxmm **out, const struct ptxmm_options *opt
 
     struct ptxmm *mm = calloc(1, sizeof *mm);
     if (!mm)
-        return error_set(error, PTXMM_ERROR_MEMORY, "no memory for the pack's handle (%zu bytes)", sizeof *mm);
+        return error_set(error, PTXMM_ERROR_MEMORY, "no memory for the pack's handle (%zu bytes)",
+                         sizeof *mm);
     for (size_t i = 0; i < KERNEL_COUNT; i++)
         pthread_mutex_init(&mm->slots[i].lock, NULL);
     mm->checked = options->checked;
@@ -149,9 +158,11 @@ enum ptxmm_status ptxmm_close(struct ptxmm **out, struct ptxmm_error *error)
     struct ptxmm *mm = *out;
     long users = 0;
     if (!atomic_compare_exchange_strong(&mm->users, &users, CLOSING))
-        return error_set(error, PTXMM_ERROR_BUSY, "%ld plans exist or are being made; they must be destroyed first", users);
+        return error_set(error, PTXMM_ERROR_BUSY,
+                         "%ld plans exist or are being made; they must be destroyed first", users);
 
-    // In a forked child the driver is dead: its calls would fail or hang, and the parent still has the kernels.
+    // In a forked child the driver is dead: its calls would fail or hang, and the parent still has
+    // the kernels.
     enum ptxmm_status status = error_none(error);
     for (size_t i = 0; i < KERNEL_COUNT && !pack_forked(mm); i++) {
         enum ptxmm_status unloaded = image_unload(mm, i, status ? NULL : error);

@@ -1,4 +1,5 @@
-/* pack.h -- what struct ptxmm is: the driver table, the options, and one slot per kernel for what has been loaded. */
+/* pack.h -- what struct ptxmm is: the driver table, the options, and one slot per kernel for what
+ * has been loaded. */
 #ifndef LOADER_PACK_H
 #define LOADER_PACK_H
 
@@ -24,14 +25,17 @@ struct ptxmm {
     void *log_user;
     atomic_long users; /* plans, and calls that load; CLOSING while it is closed */
     struct slot slots[KERNEL_COUNT];
-    const volatile int *fork_mark; /* a page that reads 0 in a forked child; NULL where the kernel has no such pages */
+    const volatile int *fork_mark; /* a page that reads 0 in a forked child; NULL where the kernel
+                                      has no such pages */
     pid_t pid;
 };
 
-/* Is this another process than the one that opened the pack? Without a system call where the kernel wipes the mark on fork. */
+/* Is this another process than the one that opened the pack? Without a system call where the kernel
+ * wipes the mark on fork. */
 int pack_forked(const struct ptxmm *mm);
 
-/* Counts a plan or a loading call, so that ptxmm_close refuses. Fails, with a status, after fork and while the pack closes. */
+/* Counts a plan or a loading call, so that ptxmm_close refuses. Fails, with a status, after fork
+ * and while the pack closes. */
 enum ptxmm_status pack_enter(struct ptxmm *mm, struct ptxmm_error *error);
 void pack_leave(struct ptxmm *mm);
 
@@ -39,7 +43,7 @@ void pack_leave(struct ptxmm *mm);
 enum ptxmm_status pack_forked_error(struct ptxmm_error *error);
 
 /* One line to the caller's log, if there is one. */
-__attribute__((format(printf, 2, 3)))
-void pack_log(const struct ptxmm *mm, const char *format, ...);
+void pack_log(const struct ptxmm *mm, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

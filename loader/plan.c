@@ -1,5 +1,6 @@
-/* plan.c -- a problem made ready to run: kernel, tensor maps, arguments, grid. A run copies the argument block to its own stack, puts
- * addresses and scalars in, and launches; the plan itself never changes. */
+/* plan.c -- a problem made ready to run: kernel, tensor maps, arguments, grid. A run copies the
+ * argument block to its own stack, puts addresses and scalars in, and launches; the plan itself
+ * never changes. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,26 +27,29 @@ struct ptxmm_plan {
     struct ptxmm_plan_info info;
 };
 
-/* ---- making ----------------------------------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------- */
 
-static enum ptxmm_status current_context(const struct driver *driver, CUcontext *context, CUdevice *device,
-                                         struct ptxmm_error *error)
+static enum ptxmm_status current_context(const struct driver *driver, CUcontext *context,
+                                         CUdevice *device, struct ptxmm_error *error)
 {
     CUresult result = driver->CtxGetCurrent(context);
     if (result)
         return driver_failed(driver, error, result, "cuCtxGetCurrent");
     if (!*context)
-        return error_set(error, PTXMM_ERROR_NO_CONTEXT,
-                         "no CUDA context is current in this thread (cuCtxSetCurrent makes one current)");
+        return error_set(
+            error, PTXMM_ERROR_NO_CONTEXT,
+            "no CUDA context is current in this thread (cuCtxSetCurrent makes one current)");
     result = driver->CtxGetDevice(device);
     if (result)
         return driver_failed(driver, error, result, "cuCtxGetDevice");
     return PTXMM_OK;
 }
 
-/* The current context's device, with the SMs that this context may use: a green context has fewer than its device. */
-static enum ptxmm_status describe_context(const struct driver *driver, CUcontext context, CUdevice handle,
-                                          struct ptxmm_device *device, struct ptxmm_error *error)
+/* The current context's device, with the SMs that this context may use: a green context has fewer
+ * than its device. */
+static enum ptxmm_status describe_context(const struct driver *driver, CUcontext context,
+                                          CUdevice handle, struct ptxmm_device *device,
+                                          struct ptxmm_error *error)
 {
     enum ptxmm_status status = device_describe(driver, handle, device, error);
     CUdevResource resource;
@@ -56,10 +60,11 @@ static enum ptxmm_status describe_context(const struct driver *driver, CUcontext
     return status;
 }
 
-/* The fastest kernel that can be loaded. One that cannot, because of its image, is passed over; what was wrong with it goes to the log, and
- * to *error if there is no other. */
+/* The fastest kernel that can be loaded. One that cannot, because of its image, is passed over;
+ * what was wrong with it goes to the log, and to *error if there is no other. */
 static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_problem *problem,
-                                const struct ptxmm_device *device, CUdevice handle, struct ptxmm_error *error)
+                                const struct ptxmm_device *device, CUdevice handle,
+                                struct ptxmm_error *error)
 {
     struct ptxmm *mm = plan->mm;
     struct ptxmm_candidate candidates[KERNEL_COUNT];
@@ -102,8 +107,8 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
     return first.status;
 }
 
-static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm_problem *problem, int arch,
-                                     struct ptxmm_error *error)
+static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm_problem *problem,
+                                     int arch, struct ptxmm_error *error)
 {
     const struct driver *driver = &plan->mm->driver;
     const struct ptxmm_kernel_info *kernel = plan->info.candidate.kernel;
@@ -120,7 +125,8 @@ static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm
     };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
         struct extent extent = problem_extent(problem, maps[i].which);
-        enum ptxmm_status status = tmap_encode(driver, &extent, maps[i].type, maps[i].box_rows, maps[i].name, maps[i].map, error);
+        enum ptxmm_status status = tmap_encode(driver, &extent, maps[i].type, maps[i].box_rows,
+                                               maps[i].name, maps[i].map, error);
         if (status)
             return status;
         if (arch / 10 == 10)
@@ -134,11 +140,14 @@ static uint32_t ceil_div(int64_t a, uint32_t b)
     return (uint32_t)(a / b + (a % b != 0));
 }
 
-/* The instruction descriptor of tcgen05.mma, kind::f16 (PTX ISA, "Instruction descriptor"): D in f32, both operands K-major.
+/* The instruction descriptor of tcgen05.mma, kind::f16 (PTX ISA, "Instruction descriptor"): D in
+ * f32, both operands K-major. Types of A and B: 0 = f16, 1 = bf16.
  *
  *      28 .. 24 | 22 .. 17 | 12 .. 10  | 9 .. 7    | 5 .. 4
- *      M / 16   | N / 8    | type of B | type of A | type of D: 1 = f32          types of A and B: 0 = f16, 1 = bf16 */
-static uint32_t instruction_descriptor(const struct ptxmm_problem *problem, const struct ptxmm_kernel_info *kernel)
+ *      M / 16   | N / 8    | type of B | type of A | type of D: 1 = f32
+ */
+static uint32_t instruction_descriptor(const struct ptxmm_problem *problem,
+                                       const struct ptxmm_kernel_info *kernel)
 {
     uint32_t a = problem->a.type == PTXMM_BF16, b = problem->b.type == PTXMM_BF16;
     return kernel->tile_m / 16 << 24 | kernel->tile_n / 8 << 17 | b << 10 | a << 7 | 1u << 4;
@@ -155,7 +164,8 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
     block->tiles_m = ceil_div(problem->m, kernel->tile_m);
     block->tiles_n = ceil_div(problem->n, kernel->tile_n);
     const struct ptxmm_candidate *candidate = &plan->info.candidate;
-    block->raster = timing_raster(kernel, block->tiles_m, (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
+    block->raster = timing_raster(kernel, block->tiles_m,
+                                  (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
     if (kernels_target_arch(kernel->target) >= 100)
         block->idesc = instruction_descriptor(problem, kernel);
     if (kernel->d == PTXMM_BF16_OR_F16 && problem->d.type == PTXMM_F16)
@@ -225,11 +235,13 @@ static enum ptxmm_status prepare(struct ptxmm_plan *plan, const struct ptxmm_pro
     return PTXMM_OK;
 }
 
-enum ptxmm_status ptxmm_plan_create(struct ptxmm *mm, const struct ptxmm_problem *problem, const struct ptxmm_device *device,
-                                    struct ptxmm_plan **out, struct ptxmm_error *error)
+enum ptxmm_status ptxmm_plan_create(struct ptxmm *mm, const struct ptxmm_problem *problem,
+                                    const struct ptxmm_device *device, struct ptxmm_plan **out,
+                                    struct ptxmm_error *error)
 {
     if (!out)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "plan is NULL, must point to where the plan goes");
+        return error_set(error, PTXMM_ERROR_ARGUMENT,
+                         "plan is NULL, must point to where the plan goes");
     *out = NULL;
     if (!mm)
         return error_set(error, PTXMM_ERROR_ARGUMENT, "mm is NULL, must be an opened pack");
@@ -245,7 +257,8 @@ enum ptxmm_status ptxmm_plan_create(struct ptxmm *mm, const struct ptxmm_problem
             plan->mm = mm;
             status = prepare(plan, problem, device, error);
         } else {
-            status = error_set(error, PTXMM_ERROR_MEMORY, "no memory for the plan (%zu bytes)", sizeof *plan);
+            status = error_set(error, PTXMM_ERROR_MEMORY, "no memory for the plan (%zu bytes)",
+                               sizeof *plan);
         }
     }
     if (status) {
@@ -291,7 +304,8 @@ enum ptxmm_status ptxmm_load_all(struct ptxmm *mm, struct ptxmm_error *error)
             if (!kernels_target_runs_on(ptxmm_kernel(i)->target, device.arch))
                 continue;
             CUfunction function;
-            enum ptxmm_status loaded = image_function(mm, i, handle, &function, status ? NULL : error);
+            enum ptxmm_status loaded =
+                image_function(mm, i, handle, &function, status ? NULL : error);
             if (!status)
                 status = loaded;
         }
@@ -300,26 +314,32 @@ enum ptxmm_status ptxmm_load_all(struct ptxmm *mm, struct ptxmm_error *error)
     return status;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------- */
 
 #define REFUSE(...) return error_set(error, PTXMM_ERROR_ARGUMENT, __VA_ARGS__)
 
-static enum ptxmm_status bad_address(const char *name, uint64_t address, unsigned alignment, struct ptxmm_error *error)
+static enum ptxmm_status bad_address(const char *name, uint64_t address, unsigned alignment,
+                                     struct ptxmm_error *error)
 {
     if (!address)
         REFUSE("arguments.%s is null, must be a device address", name);
     REFUSE("arguments.%s is 0x%" PRIx64 ", must be a multiple of %u", name, address, alignment);
 }
 
-#define CHECK_ADDRESS(name, alignment)                                                                           \
-    if (!arguments->name || arguments->name % (alignment))                                                       \
-        return bad_address(#name, arguments->name, alignment, error)
+#define CHECK_ADDRESS(name, alignment)                                    \
+    do {                                                                  \
+        if (!arguments->name || arguments->name % (alignment))            \
+            return bad_address(#name, arguments->name, alignment, error); \
+    } while (0)
 
-/* Every member that the problem has no use for must be 0: an address that is silently not used would be a wrong result. */
-static enum ptxmm_status check_unused(const struct ptxmm_plan *plan, const struct ptxmm_arguments *a, struct ptxmm_error *error)
+/* Every member that the problem has no use for must be 0: an address that is silently not used
+ * would be a wrong result. */
+static enum ptxmm_status check_unused(const struct ptxmm_plan *plan,
+                                      const struct ptxmm_arguments *a, struct ptxmm_error *error)
 {
-    uint64_t any = a->a_scale | a->b_scale | a->c_scale | a->d_scale | a->bias | a->row_scale | a->column_scale | a->aux |
-                   a->amax | a->a_pointers | a->b_pointers | a->c_pointers | a->d_pointers | a->group_sizes;
+    uint64_t any = a->a_scale | a->b_scale | a->c_scale | a->d_scale | a->bias | a->row_scale |
+                   a->column_scale | a->aux | a->amax | a->a_pointers | a->b_pointers |
+                   a->c_pointers | a->d_pointers | a->group_sizes;
     for (size_t i = 0; i < sizeof a->reserved / sizeof a->reserved[0]; i++)
         any |= a->reserved[i];
     if (!plan->has_c)
@@ -355,54 +375,68 @@ static enum ptxmm_status check_unused(const struct ptxmm_plan *plan, const struc
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].value)
-            REFUSE("arguments.%s is 0x%" PRIx64 ", must be 0: the plan's problem has no such operand", members[i].name,
-                   members[i].value);
+            REFUSE("arguments.%s is 0x%" PRIx64
+                   ", must be 0: the plan's problem has no such operand",
+                   members[i].name, members[i].value);
     REFUSE("arguments.reserved is not 0, must be 0");
 }
 
-/* Is the address memory that the plan's device may use by itself? Host memory and managed memory are everyone's. */
-static enum ptxmm_status check_owner(const struct ptxmm_plan *plan, const char *name, uint64_t address, struct ptxmm_error *error)
+/* Is the address memory that the plan's device may use by itself? Host memory and managed memory
+ * are everyone's. */
+static enum ptxmm_status check_owner(const struct ptxmm_plan *plan, const char *name,
+                                     uint64_t address, struct ptxmm_error *error)
 {
     const struct driver *driver = &plan->mm->driver;
     unsigned type = 0, managed = 0;
     int ordinal = 0;
     CUresult result = driver->PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
     if (result == CUDA_ERROR_INVALID_VALUE)
-        REFUSE("arguments.%s is 0x%" PRIx64 ", must be an address that the CUDA driver knows", name, address);
+        REFUSE("arguments.%s is 0x%" PRIx64 ", must be an address that the CUDA driver knows", name,
+               address);
     if (!result)
         result = driver->PointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
     if (!result)
-        result = driver->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+        result =
+            driver->PointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     if (result)
         return driver_failed(driver, error, result, "cuPointerGetAttribute(%s)", name);
     if (type == CU_MEMORYTYPE_DEVICE && !managed && ordinal != plan->ordinal)
-        REFUSE("arguments.%s is memory of device %d, must be of device %d like the plan", name, ordinal, plan->ordinal);
+        REFUSE("arguments.%s is memory of device %d, must be of device %d like the plan", name,
+               ordinal, plan->ordinal);
     return PTXMM_OK;
 }
 
-static enum ptxmm_status check_owners(const struct ptxmm_plan *plan, const struct ptxmm_gemm_args *block, uint64_t a, uint64_t b,
+static enum ptxmm_status check_owners(const struct ptxmm_plan *plan,
+                                      const struct ptxmm_gemm_args *block, uint64_t a, uint64_t b,
                                       struct ptxmm_error *error)
 {
     const struct {
         const char *name;
         uint64_t address;
-    } used[] = { { "a", a }, { "b", b }, { "c", block->c }, { "d", block->d }, { "alpha_at", block->alpha_at },
+    } used[] = { { "a", a },
+                 { "b", b },
+                 { "c", block->c },
+                 { "d", block->d },
+                 { "alpha_at", block->alpha_at },
                  { "beta_at", block->beta_at } };
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
-        enum ptxmm_status status = used[i].address ? check_owner(plan, used[i].name, used[i].address, error) : PTXMM_OK;
+        enum ptxmm_status status =
+            used[i].address ? check_owner(plan, used[i].name, used[i].address, error) : PTXMM_OK;
         if (status)
             return status;
     }
     return PTXMM_OK;
 }
 
-static CUresult set_address(const struct driver *driver, struct ptxmm_tensor_map *map, uint64_t address)
+static CUresult set_address(const struct driver *driver, struct ptxmm_tensor_map *map,
+                            uint64_t address)
 {
     // The block lies on a boundary of 128 bytes, which is what a CUtensorMap wants in C11.
     return driver->TensorMapReplaceAddress((CUtensorMap *)(void *)map, (void *)(uintptr_t)address);
 }
 
-static enum ptxmm_status launch(const struct ptxmm_plan *plan, const struct ptxmm_arguments *arguments, void *stream,
+static enum ptxmm_status launch(const struct ptxmm_plan *plan,
+                                const struct ptxmm_arguments *arguments, void *stream,
                                 struct ptxmm_error *error)
 {
     // Which operands the kernel will read: null is allowed for the others.
@@ -416,7 +450,8 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan, const struct ptxm
         CHECK_ADDRESS(b, ADDRESS_ALIGNMENT);
     }
     if (reads_c && !plan->has_c)
-        REFUSE("arguments.beta is %g, must be 0: the plan's problem has no C", (double)arguments->beta);
+        REFUSE("arguments.beta is %g, must be 0: the plan's problem has no C",
+               (double)arguments->beta);
     if (reads_c)
         CHECK_ADDRESS(c, ADDRESS_ALIGNMENT);
     CHECK_ADDRESS(d, ADDRESS_ALIGNMENT);
@@ -433,7 +468,8 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan, const struct ptxm
     block.alpha_at = arguments->alpha_at;
     block.beta_at = arguments->beta_at;
     if (plan->mm->checked) {
-        status = check_owners(plan, &block, reads_ab ? arguments->a : 0, reads_ab ? arguments->b : 0, error);
+        status = check_owners(plan, &block, reads_ab ? arguments->a : 0,
+                              reads_ab ? arguments->b : 0, error);
         if (status)
             return status;
     }
@@ -448,8 +484,12 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan, const struct ptxm
         result = set_address(driver, &block.map_d, arguments->d);
     if (!result) {
         CUlaunchConfig config = {
-            .gridDimX = plan->info.grid, .gridDimY = 1, .gridDimZ = 1,
-            .blockDimX = plan->info.threads, .blockDimY = 1, .blockDimZ = 1,
+            .gridDimX = plan->info.grid,
+            .gridDimY = 1,
+            .gridDimZ = 1,
+            .blockDimX = plan->info.threads,
+            .blockDimY = 1,
+            .blockDimZ = 1,
             .sharedMemBytes = plan->info.shared_bytes,
             .hStream = stream,
             .attrs = (CUlaunchAttribute *)plan->attributes, // which the driver only reads
@@ -460,11 +500,13 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan, const struct ptxm
         result = driver->LaunchKernelEx(&config, plan->function, parameters, NULL);
     }
     if (result)
-        return driver_failed(driver, error, result, "%s(%s)", call, plan->info.candidate.kernel->name);
+        return driver_failed(driver, error, result, "%s(%s)", call,
+                             plan->info.candidate.kernel->name);
     return error_none(error);
 }
 
-enum ptxmm_status ptxmm_plan_run(const struct ptxmm_plan *plan, const struct ptxmm_arguments *arguments, void *stream,
+enum ptxmm_status ptxmm_plan_run(const struct ptxmm_plan *plan,
+                                 const struct ptxmm_arguments *arguments, void *stream,
                                  struct ptxmm_error *error)
 {
     if (!plan || !arguments)
@@ -478,9 +520,11 @@ enum ptxmm_status ptxmm_plan_run(const struct ptxmm_plan *plan, const struct ptx
         return driver_failed(driver, error, result, "cuCtxGetCurrent");
     if (context != plan->context) {
         if (!context)
-            return error_set(error, PTXMM_ERROR_NO_CONTEXT, "no CUDA context is current in this thread, must be the plan's");
-        return error_set(error, PTXMM_ERROR_WRONG_CONTEXT, "the current CUDA context is %p, must be the plan's, %p",
-                         (void *)context, (void *)plan->context);
+            return error_set(error, PTXMM_ERROR_NO_CONTEXT,
+                             "no CUDA context is current in this thread, must be the plan's");
+        return error_set(error, PTXMM_ERROR_WRONG_CONTEXT,
+                         "the current CUDA context is %p, must be the plan's, %p", (void *)context,
+                         (void *)plan->context);
     }
     if (!plan->function)
         return error_none(error); // M or N is 0

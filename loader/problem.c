@@ -1,4 +1,5 @@
-/* problem.c -- is a problem well formed? The first offence is named, with what it was and what it must be. */
+/* problem.c -- is a problem well formed? The first offence is named, with what it was and what it
+ * must be. */
 #include "problem.h"
 
 #include <inttypes.h>
@@ -7,33 +8,27 @@
 
 #include "error.h"
 
-/* ---- names ------------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int bits;
 } types[] = {
-    [PTXMM_TYPE_NONE] = { "NONE", 0 },
-    [PTXMM_BF16] = { "BF16", 16 },
-    [PTXMM_F16] = { "F16", 16 },
-    [PTXMM_F32] = { "F32", 32 },
-    [PTXMM_TF32] = { "TF32", 32 },
-    [PTXMM_E4M3] = { "E4M3", 8 },
-    [PTXMM_E5M2] = { "E5M2", 8 },
-    [PTXMM_E2M3] = { "E2M3", 6 },
-    [PTXMM_E3M2] = { "E3M2", 6 },
-    [PTXMM_E2M1] = { "E2M1", 4 },
-    [PTXMM_S8] = { "S8", 8 },
-    [PTXMM_U8] = { "U8", 8 },
-    [PTXMM_S4] = { "S4", 4 },
-    [PTXMM_S32] = { "S32", 32 },
-    [PTXMM_UE8M0] = { "UE8M0", 8 },
-    [PTXMM_UE4M3] = { "UE4M3", 8 },
+    [PTXMM_TYPE_NONE] = { "NONE", 0 }, [PTXMM_BF16] = { "BF16", 16 },
+    [PTXMM_F16] = { "F16", 16 },       [PTXMM_F32] = { "F32", 32 },
+    [PTXMM_TF32] = { "TF32", 32 },     [PTXMM_E4M3] = { "E4M3", 8 },
+    [PTXMM_E5M2] = { "E5M2", 8 },      [PTXMM_E2M3] = { "E2M3", 6 },
+    [PTXMM_E3M2] = { "E3M2", 6 },      [PTXMM_E2M1] = { "E2M1", 4 },
+    [PTXMM_S8] = { "S8", 8 },          [PTXMM_U8] = { "U8", 8 },
+    [PTXMM_S4] = { "S4", 4 },          [PTXMM_S32] = { "S32", 32 },
+    [PTXMM_UE8M0] = { "UE8M0", 8 },    [PTXMM_UE4M3] = { "UE4M3", 8 },
 };
-static const char *const kinds[] = { "DENSE", "BATCH_STRIDED", "BATCH_POINTERS", "GROUPED_M_CONTIGUOUS", "GROUPED_M_MASKED",
-                                     "GROUPED_K", "GROUPED_POINTERS" };
-static const char *const scales[] = { "NONE", "TENSOR", "VECTOR", "BLOCK_1X128", "BLOCK_128X128", "BLOCK_1X32",
-                                      "BLOCK_1X16" };
+static const char *const kinds[] = {
+    "DENSE",     "BATCH_STRIDED",   "BATCH_POINTERS", "GROUPED_M_CONTIGUOUS", "GROUPED_M_MASKED",
+    "GROUPED_K", "GROUPED_POINTERS"
+};
+static const char *const scales[] = { "NONE",          "TENSOR",     "VECTOR",    "BLOCK_1X128",
+                                      "BLOCK_128X128", "BLOCK_1X32", "BLOCK_1X16" };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 int problem_type_bits(enum ptxmm_type type)
@@ -67,7 +62,7 @@ const char *problem_scale_name(enum ptxmm_scale_mode mode)
     return (size_t)mode < COUNT(scales) ? scales[mode] : "unknown";
 }
 
-/* ---- extents ---------------------------------------------------------------------------------------------------------- */
+/* ---- extents ------------------------------------------------------------------------------- */
 
 int64_t problem_batch(const struct ptxmm_problem *problem)
 {
@@ -98,33 +93,39 @@ struct extent problem_extent(const struct ptxmm_problem *problem, char which)
         n /= 2;
     int64_t mn = which == 'b' ? n : problem->m; // rows of A, columns of B, rows of C and D
     int64_t other = which == 'a' || which == 'b' ? problem->k : n;
-    struct extent extent = { .inner = op->layout ? mn : other, .outer = op->layout ? other : mn, .ld = op->ld,
+    struct extent extent = { .inner = op->layout ? mn : other,
+                             .outer = op->layout ? other : mn,
+                             .ld = op->ld,
                              .type_bits = problem_type_bits(op->type) };
     if (extent.ld == 0)
         extent.ld = extent.inner ? extent.inner : 1;
     return extent;
 }
 
-/* ---- the check -------------------------------------------------------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------------------------- */
 
 #define REFUSE(...) return error_set(error, PTXMM_ERROR_ARGUMENT, __VA_ARGS__)
 
-static enum ptxmm_status check_at_least(const char *field, int64_t value, int64_t least, struct ptxmm_error *error)
+static enum ptxmm_status check_at_least(const char *field, int64_t value, int64_t least,
+                                        struct ptxmm_error *error)
 {
     if (value < least)
         REFUSE("problem.%s is %" PRId64 ", must be at least %" PRId64, field, value, least);
     return PTXMM_OK;
 }
 
-/* Enumerations and flags: 0 .. count - 1. The value comes as int64_t because a caller's memory may hold anything. */
-static enum ptxmm_status check_choice(const char *field, int64_t value, int64_t count, struct ptxmm_error *error)
+/* Enumerations and flags: 0 .. count - 1. The value comes as int64_t because a caller's memory may
+ * hold anything. */
+static enum ptxmm_status check_choice(const char *field, int64_t value, int64_t count,
+                                      struct ptxmm_error *error)
 {
     if (value < 0 || value >= count)
         REFUSE("problem.%s is %" PRId64 ", must be from 0 to %" PRId64, field, value, count - 1);
     return PTXMM_OK;
 }
 
-static enum ptxmm_status check_zero(const char *field, const uint64_t *words, size_t count, struct ptxmm_error *error)
+static enum ptxmm_status check_zero(const char *field, const uint64_t *words, size_t count,
+                                    struct ptxmm_error *error)
 {
     for (size_t i = 0; i < count; i++)
         if (words[i])
@@ -132,9 +133,15 @@ static enum ptxmm_status check_zero(const char *field, const uint64_t *words, si
     return PTXMM_OK;
 }
 
-#define TRY(check) do { enum ptxmm_status status_ = (check); if (status_) return status_; } while (0)
+#define TRY(check)                           \
+    do {                                     \
+        enum ptxmm_status status_ = (check); \
+        if (status_)                         \
+            return status_;                  \
+    } while (0)
 
-/* An enum member through its bytes: reading an out-of-range enumerator is allowed in C, but compilers may assume it away. */
+/* An enum member through its bytes: reading an out-of-range enumerator is allowed in C, but
+ * compilers may assume it away. */
 #define VALUE(enumerator) ((int64_t)(int)(enumerator))
 
 /* What A, B, C and D may hold. Scale types are not elements; sums are not factors. */
@@ -159,8 +166,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
 }
 
 /* The scale factors of an operand: type, layout and leading dimension that fit the mode. */
-static enum ptxmm_status check_scale(const struct ptxmm_problem *problem, char which, const char *name,
-                                     struct ptxmm_error *error)
+static enum ptxmm_status check_scale(const struct ptxmm_problem *problem, char which,
+                                     const char *name, struct ptxmm_error *error)
 {
     const struct ptxmm_operand *op = operand(problem, which);
     char field[40];
@@ -173,36 +180,42 @@ static enum ptxmm_status check_scale(const struct ptxmm_problem *problem, char w
                              : op->scale                           ? PTXMM_F32
                                                                    : PTXMM_TYPE_NONE;
     if (op->scale_type != PTXMM_TYPE_NONE && op->scale_type != needed)
-        REFUSE("problem.%s.scale_type is %s, must be %s%s for scale %s", name, problem_type_name(op->scale_type),
-               needed ? "NONE or " : "", problem_type_name(needed), problem_scale_name(op->scale));
+        REFUSE("problem.%s.scale_type is %s, must be %s%s for scale %s", name,
+               problem_type_name(op->scale_type), needed ? "NONE or " : "",
+               problem_type_name(needed), problem_scale_name(op->scale));
 
     struct extent extent = problem_extent(problem, which);
     int64_t row = 0; // contiguous factors; 0: the mode has no leading dimension
     if (op->scale == PTXMM_SCALE_BLOCK_1X128 || op->scale == PTXMM_SCALE_BLOCK_128X128) {
-        int64_t k = op->layout ? extent.outer : extent.inner, mn = op->layout ? extent.inner : extent.outer;
+        int64_t k = op->layout ? extent.outer : extent.inner,
+                mn = op->layout ? extent.inner : extent.outer;
         if (op->scale == PTXMM_SCALE_BLOCK_128X128)
             mn = ceil_div(mn, 128);
         row = op->scale_layout ? mn : ceil_div(k, 128);
     } else {
         if (op->scale_layout)
-            REFUSE("problem.%s.scale_layout is 1, must be 0 for scale %s", name, problem_scale_name(op->scale));
+            REFUSE("problem.%s.scale_layout is 1, must be 0 for scale %s", name,
+                   problem_scale_name(op->scale));
         if (op->scale_ld)
             REFUSE("problem.%s.scale_ld is %" PRId64 ", must be 0 for scale %s", name, op->scale_ld,
                    problem_scale_name(op->scale));
     }
     if (op->scale_ld && op->scale_ld < row)
-        REFUSE("problem.%s.scale_ld is %" PRId64 ", must be 0 or at least the row of %" PRId64 " factors", name, op->scale_ld,
-               row);
+        REFUSE("problem.%s.scale_ld is %" PRId64 ", must be 0 or at least the row of %" PRId64
+               " factors",
+               name, op->scale_ld, row);
 #undef FIELD
     return PTXMM_OK;
 }
 
-/* Does (outer - 1) * ld + inner elements, and the last matrix of the batch behind it, stay below 2^63 bytes? */
-static enum ptxmm_status check_span(const struct extent *extent, int64_t matrices, int64_t stride, const char *name,
-                                    struct ptxmm_error *error)
+/* Does (outer - 1) * ld + inner elements, and the last matrix of the batch behind it, stay below
+ * 2^63 bits? */
+static enum ptxmm_status check_span(const struct extent *extent, int64_t matrices, int64_t stride,
+                                    const char *name, struct ptxmm_error *error)
 {
     int64_t span, batches = 0, bits;
-    int overflow = extent->outer > 0 && __builtin_mul_overflow(extent->outer - 1, extent->ld, &span);
+    int overflow =
+        extent->outer > 0 && __builtin_mul_overflow(extent->outer - 1, extent->ld, &span);
     if (!overflow && extent->outer <= 0)
         span = 0;
     overflow = overflow || __builtin_add_overflow(span, extent->inner, &span);
@@ -211,13 +224,14 @@ static enum ptxmm_status check_span(const struct extent *extent, int64_t matrice
     overflow = overflow || __builtin_add_overflow(span, batches, &span) ||
                __builtin_mul_overflow(span, (int64_t)extent->type_bits, &bits);
     if (overflow)
-        REFUSE("problem.%s spans more than 2^63 bits: %" PRId64 " runs of %" PRId64 " elements, ld %" PRId64
-               ", %" PRId64 " matrices %" PRId64 " apart", name, extent->outer, extent->inner, extent->ld, matrices, stride);
+        REFUSE("problem.%s spans more than 2^63 bits: %" PRId64 " runs of %" PRId64
+               " elements, ld %" PRId64 ", %" PRId64 " matrices %" PRId64 " apart",
+               name, extent->outer, extent->inner, extent->ld, matrices, stride);
     return PTXMM_OK;
 }
 
-static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char which, const char *name,
-                                       struct ptxmm_error *error)
+static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char which,
+                                       const char *name, struct ptxmm_error *error)
 {
     const struct ptxmm_operand *op = operand(problem, which);
     char field[40];
@@ -228,25 +242,33 @@ static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char
     int fits = which == 'a' || which == 'b' ? is_factor(op->type) : is_output(op->type);
     if (!fits && !(may_be_absent && op->type == PTXMM_TYPE_NONE))
         REFUSE("problem.%s.type is %s, must be a type of %s", name, problem_type_name(op->type),
-               which == 'a' || which == 'b' ? "factors (BF16 to S4)" : "results (BF16 to S32, not TF32, not S4)");
+               which == 'a' || which == 'b' ? "factors (BF16 to S4)"
+                                            : "results (BF16 to S32, not TF32, not S4)");
     TRY(check_at_least(FIELD("ld"), op->ld, 0, error));
     TRY(check_at_least(FIELD("batch_stride"), op->batch_stride, 0, error));
     TRY(check_at_least(FIELD("scale_ld"), op->scale_ld, 0, error));
     TRY(check_zero(FIELD("reserved"), op->reserved, COUNT(op->reserved), error));
     TRY(check_scale(problem, which, name, error));
     if (op->type == PTXMM_TYPE_NONE) {
-        const char *member = op->layout ? "layout" : op->ld ? "ld" : op->batch_stride ? "batch_stride" : op->scale ? "scale" : NULL;
+        const char *member = op->layout         ? "layout"
+                             : op->ld           ? "ld"
+                             : op->batch_stride ? "batch_stride"
+                             : op->scale        ? "scale"
+                                                : NULL;
         if (member)
-            REFUSE("problem.%s.%s is not 0, must be 0 because problem.%s.type is NONE", name, member, name);
+            REFUSE("problem.%s.%s is not 0, must be 0 because problem.%s.type is NONE", name,
+                   member, name);
         return PTXMM_OK;
     }
     struct extent extent = problem_extent(problem, which);
     if (op->ld && op->ld < extent.inner)
-        REFUSE("problem.%s.ld is %" PRId64 ", must be 0 or at least the %s of %" PRId64 " elements", name, op->ld,
-               op->layout ? "column" : "row", extent.inner);
+        REFUSE("problem.%s.ld is %" PRId64 ", must be 0 or at least the %s of %" PRId64 " elements",
+               name, op->ld, op->layout ? "column" : "row", extent.inner);
     int64_t matrices = problem->kind == PTXMM_BATCH_STRIDED ? problem->batch : 1;
     if (which == 'd' && matrices > 1 && op->batch_stride == 0)
-        REFUSE("problem.d.batch_stride is 0, must be greater because the batch has %" PRId64 " results", matrices);
+        REFUSE("problem.d.batch_stride is 0, must be greater because the batch has %" PRId64
+               " results",
+               matrices);
     TRY(check_span(&extent, matrices, op->batch_stride, name, error));
 #undef FIELD
     return PTXMM_OK;
@@ -258,32 +280,40 @@ static enum ptxmm_status check_types(const struct ptxmm_problem *problem, struct
     int a_wide = a == PTXMM_BF16 || a == PTXMM_F16, b_wide = b == PTXMM_BF16 || b == PTXMM_F16;
     // Integers go with integers, but int4 weights are widened to the 16-bit type of the other side.
     if (a == PTXMM_S4 ? !b_wide : b == PTXMM_S4 ? !a_wide : is_integer(a) != is_integer(b))
-        REFUSE("problem.b.type is %s, must fit problem.a.type %s: integers go with integers, S4 with BF16 or F16",
-               problem_type_name(b), problem_type_name(a));
+        REFUSE(
+            "problem.b.type is %s, must fit problem.a.type %s: integers go with integers, S4 with "
+            "BF16 or F16",
+            problem_type_name(b), problem_type_name(a));
     // tf32 is never put in place of f32, nor mixed with it.
     const enum ptxmm_type alone[] = { PTXMM_TF32, PTXMM_F32 };
     for (size_t i = 0; i < COUNT(alone); i++)
         if ((a == alone[i]) != (b == alone[i]))
-            REFUSE("problem.b.type is %s, must be %s%s like problem.a.type, which is %s", problem_type_name(b),
-                   a == alone[i] ? "" : "other than ", problem_type_name(alone[i]), problem_type_name(a));
+            REFUSE("problem.b.type is %s, must be %s%s like problem.a.type, which is %s",
+                   problem_type_name(b), a == alone[i] ? "" : "other than ",
+                   problem_type_name(alone[i]), problem_type_name(a));
     return PTXMM_OK;
 }
 
-static enum ptxmm_status check_epilogue(const struct ptxmm_problem *problem, struct ptxmm_error *error)
+static enum ptxmm_status check_epilogue(const struct ptxmm_problem *problem,
+                                        struct ptxmm_error *error)
 {
     const struct ptxmm_epilogue *epilogue = &problem->epilogue;
     TRY(check_choice("epilogue.bias", VALUE(epilogue->bias), 3, error));
     TRY(check_choice("epilogue.bias_type", VALUE(epilogue->bias_type), COUNT(types), error));
-    TRY(check_choice("epilogue.activation", VALUE(epilogue->activation), PTXMM_SILU_GRADIENT + 1, error));
+    TRY(check_choice("epilogue.activation", VALUE(epilogue->activation), PTXMM_SILU_GRADIENT + 1,
+                     error));
     TRY(check_choice("epilogue.gated", epilogue->gated, 2, error));
     TRY(check_choice("epilogue.row_scale", VALUE(epilogue->row_scale), 3, error));
     TRY(check_choice("epilogue.column_scale", VALUE(epilogue->column_scale), 3, error));
     TRY(check_choice("epilogue.amax", epilogue->amax, 2, error));
     TRY(check_zero("epilogue.reserved", epilogue->reserved, COUNT(epilogue->reserved), error));
 
-    if (epilogue->bias == PTXMM_VECTOR_NONE ? epilogue->bias_type != PTXMM_TYPE_NONE : !is_output(epilogue->bias_type))
-        REFUSE("problem.epilogue.bias_type is %s, must be %s", problem_type_name(epilogue->bias_type),
-               epilogue->bias ? "a type of results because there is a bias" : "NONE because there is no bias");
+    if (epilogue->bias == PTXMM_VECTOR_NONE ? epilogue->bias_type != PTXMM_TYPE_NONE
+                                            : !is_output(epilogue->bias_type))
+        REFUSE("problem.epilogue.bias_type is %s, must be %s",
+               problem_type_name(epilogue->bias_type),
+               epilogue->bias ? "a type of results because there is a bias"
+                              : "NONE because there is no bias");
     if (epilogue->row_scale == PTXMM_PER_COLUMN)
         REFUSE("problem.epilogue.row_scale is PER_COLUMN, must be NONE or PER_ROW");
     if (epilogue->column_scale == PTXMM_PER_ROW)
@@ -302,7 +332,8 @@ static enum ptxmm_status check_epilogue(const struct ptxmm_problem *problem, str
     return PTXMM_OK;
 }
 
-static enum ptxmm_status check_preferences(const struct ptxmm_preferences *prefer, struct ptxmm_error *error)
+static enum ptxmm_status check_preferences(const struct ptxmm_preferences *prefer,
+                                           struct ptxmm_error *error)
 {
     TRY(check_choice("prefer.deterministic", prefer->deterministic, 2, error));
     TRY(check_choice("prefer.batch_invariant", prefer->batch_invariant, 2, error));
@@ -311,11 +342,14 @@ static enum ptxmm_status check_preferences(const struct ptxmm_preferences *prefe
     TRY(check_choice("prefer.no_programmatic_launch", prefer->no_programmatic_launch, 2, error));
     TRY(check_zero("prefer.reserved", prefer->reserved, COUNT(prefer->reserved), error));
     if (prefer->kernel && !ptxmm_kernel_by_name(prefer->kernel))
-        REFUSE("problem.prefer.kernel is \"%.100s\", must be NULL or the name of a kernel of the pack", prefer->kernel);
+        REFUSE(
+            "problem.prefer.kernel is \"%.100s\", must be NULL or the name of a kernel of the pack",
+            prefer->kernel);
     return PTXMM_OK;
 }
 
-enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *problem, struct ptxmm_error *error)
+enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *problem,
+                                      struct ptxmm_error *error)
 {
     if (!problem)
         REFUSE("problem is NULL, must point to a problem");

@@ -4,7 +4,8 @@
 
 #include <ptxmm.h>
 
-/* One matrix as it lies in memory: `outer` runs of `inner` contiguous elements, `ld` elements apart. */
+/* One matrix as it lies in memory: `outer` runs of `inner` contiguous elements, `ld` elements
+ * apart. */
 struct extent {
     int64_t inner, outer;
     int64_t ld; /* never 0 */
@@ -13,10 +14,11 @@ struct extent {
 
 /* Bits of one stored element; 0 for NONE and unknown values. */
 int problem_type_bits(enum ptxmm_type type);
-const char *problem_type_name(enum ptxmm_type type);             /* "BF16" */
-const char *problem_layout_name(enum ptxmm_layout layout, int is_output); /* "K_MAJOR"; of C and D "ROW_MAJOR" */
-const char *problem_kind_name(enum ptxmm_problem_kind kind);     /* "BATCH_POINTERS" */
-const char *problem_scale_name(enum ptxmm_scale_mode mode);      /* "BLOCK_1X128" */
+const char *problem_type_name(enum ptxmm_type type); /* "BF16" */
+const char *problem_layout_name(enum ptxmm_layout layout,
+                                int is_output);              /* "K_MAJOR"; of C and D "ROW_MAJOR" */
+const char *problem_kind_name(enum ptxmm_problem_kind kind); /* "BATCH_POINTERS" */
+const char *problem_scale_name(enum ptxmm_scale_mode mode);  /* "BLOCK_1X128" */
 
 /* The operand `which` ('a', 'b', 'c', 'd' or 'x' for aux) of a checked problem. */
 struct extent problem_extent(const struct ptxmm_problem *problem, char which);

@@ -17,13 +17,14 @@ static const int64_t most_pitch = (INT64_C(1) << 40) - ALIGNMENT;
 /* Kernels count rows, columns and K in 32 bits, coordinates of TMA are signed. */
 static const int64_t most_size = INT32_MAX;
 
-/* ---- reasons ---------------------------------------------------------------------------------------------------------- */
+/* ---- reasons ------------------------------------------------------------------------------- */
 
 const char *ptxmm_reason_name(enum ptxmm_reason reason)
 {
     switch ((int)reason) {
-#define NAME(name, value, text) case value: return #name;
-    PTXMM_REASON_LIST(NAME)
+#define NAME(name, value, text) \
+    case value: return #name;
+        PTXMM_REASON_LIST(NAME)
 #undef NAME
     default: return "UNKNOWN";
     }
@@ -32,8 +33,9 @@ const char *ptxmm_reason_name(enum ptxmm_reason reason)
 const char *ptxmm_reason_text(enum ptxmm_reason reason)
 {
     switch ((int)reason) {
-#define TEXT(name, value, text) case value: return text;
-    PTXMM_REASON_LIST(TEXT)
+#define TEXT(name, value, text) \
+    case value: return text;
+        PTXMM_REASON_LIST(TEXT)
 #undef TEXT
     default: return "unknown reason";
     }
@@ -49,51 +51,63 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
     int is_output = field[0] == 'c' || field[0] == 'd';
     switch (candidate->reason) {
     case PTXMM_REASON_NONE:
-        return snprintf(text, size, "%s: %.2f us predicted, %" PRId64 " tiles on %" PRId64 " CTAs, tensor cores %.0f %% busy",
-                        name, 1e6 * candidate->seconds, candidate->tiles, candidate->ctas, 100 * candidate->tensor_busy);
+        return snprintf(text, size,
+                        "%s: %.2f us predicted, %" PRId64 " tiles on %" PRId64
+                        " CTAs, tensor cores %.0f %% busy",
+                        name, 1e6 * candidate->seconds, candidate->tiles, candidate->ctas,
+                        100 * candidate->tensor_busy);
     case PTXMM_REASON_ARCHITECTURE:
-        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be %s (%s)", name, field, has,
-                        candidate->kernel->target + strlen("sm_"), "a: exactly; f: or a later one of the family");
+        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be %s (%s)", name,
+                        field, has, candidate->kernel->target + strlen("sm_"),
+                        "a: exactly; f: or a later one of the family");
     case PTXMM_REASON_TYPE:
-        return snprintf(text, size, "%s: %s is %s, must be %s", name, field, problem_type_name((enum ptxmm_type)has),
+        return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
+                        problem_type_name((enum ptxmm_type)has),
                         problem_type_name((enum ptxmm_type)needs));
     case PTXMM_REASON_LAYOUT:
         return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
                         problem_layout_name((enum ptxmm_layout)has, is_output),
                         problem_layout_name((enum ptxmm_layout)needs, is_output));
     case PTXMM_REASON_ALIGNMENT:
-        return snprintf(text, size, "%s: %s is %" PRId64 " bytes, must be a multiple of %" PRId64, name, field, has, needs);
+        return snprintf(text, size, "%s: %s is %" PRId64 " bytes, must be a multiple of %" PRId64,
+                        name, field, has, needs);
     case PTXMM_REASON_SIZE:
-        return snprintf(text, size, "%s: %s is %" PRId64 "%s, must be at most %" PRId64, name, field, has,
-                        strstr(field, ".ld") ? " bytes" : "", needs);
+        return snprintf(text, size, "%s: %s is %" PRId64 "%s, must be at most %" PRId64, name,
+                        field, has, strstr(field, ".ld") ? " bytes" : "", needs);
     case PTXMM_REASON_KIND:
-        return snprintf(text, size, "%s: %s is %s, must be %s", name, field, problem_kind_name((enum ptxmm_problem_kind)has),
+        return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
+                        problem_kind_name((enum ptxmm_problem_kind)has),
                         problem_kind_name((enum ptxmm_problem_kind)needs));
     case PTXMM_REASON_SCALE:
-        return snprintf(text, size, "%s: %s is %s, must be %s", name, field, problem_scale_name((enum ptxmm_scale_mode)has),
+        return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
+                        problem_scale_name((enum ptxmm_scale_mode)has),
                         problem_scale_name((enum ptxmm_scale_mode)needs));
     case PTXMM_REASON_SHARED_MEMORY:
-        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64, name, field, has, needs);
+        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64,
+                        name, field, has, needs);
     case PTXMM_REASON_NOT_ASKED:
-        return snprintf(text, size, "%s: %s asks for %s", name, field, ptxmm_kernel((size_t)has)->name);
+        return snprintf(text, size, "%s: %s asks for %s", name, field,
+                        ptxmm_kernel((size_t)has)->name);
     case PTXMM_REASON_DRIVER:
-        return snprintf(text, size, "%s: the driver supports CUDA %" PRId64 ".%" PRId64 ", must be %" PRId64 ".%" PRId64
-                        " or newer", name, has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
+        return snprintf(text, size,
+                        "%s: the driver supports CUDA %" PRId64 ".%" PRId64 ", must be %" PRId64
+                        ".%" PRId64 " or newer",
+                        name, has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
     case PTXMM_REASON_IMAGE:
         return snprintf(text, size, "%s: its image is missing or damaged", name);
     case PTXMM_REASON_EPILOGUE:
     case PTXMM_REASON_ACCUMULATE:
     case PTXMM_REASON_DETERMINISM:
-    case PTXMM_REASON_WORKSPACE:
-        break;
+    case PTXMM_REASON_WORKSPACE: break;
     }
-    return snprintf(text, size, "%s: %s is %" PRId64 ", must be %" PRId64 " (%s)", name, field, has, needs,
-                    ptxmm_reason_text(candidate->reason));
+    return snprintf(text, size, "%s: %s is %" PRId64 ", must be %" PRId64 " (%s)", name, field, has,
+                    needs, ptxmm_reason_text(candidate->reason));
 }
 
-/* ---- judging ---------------------------------------------------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------------------------- */
 
-static int reject(struct ptxmm_candidate *candidate, enum ptxmm_reason reason, const char *field, int64_t has, int64_t needs)
+static int reject(struct ptxmm_candidate *candidate, enum ptxmm_reason reason, const char *field,
+                  int64_t has, int64_t needs)
 {
     candidate->reason = reason;
     candidate->field = field;
@@ -102,25 +116,29 @@ static int reject(struct ptxmm_candidate *candidate, enum ptxmm_reason reason, c
     return 1;
 }
 
-/* Each of these returns whether it rejected. The order is that in which a person would look: the device, what is computed, in
- * which types and layouts, and last the numbers. */
+/* Each of these returns whether it rejected. The order is that in which a person would look: the
+ * device, what is computed, in which types and layouts, and last the numbers. */
 
 static int reject_device(struct ptxmm_candidate *candidate, const struct ptxmm_device *device)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     if (!kernels_target_runs_on(kernel->target, device->arch))
-        return reject(candidate, PTXMM_REASON_ARCHITECTURE, "arch", device->arch, kernels_target_arch(kernel->target));
+        return reject(candidate, PTXMM_REASON_ARCHITECTURE, "arch", device->arch,
+                      kernels_target_arch(kernel->target));
     if ((int64_t)kernel->shared_bytes > device->shared_bytes)
-        return reject(candidate, PTXMM_REASON_SHARED_MEMORY, "shared_bytes", device->shared_bytes, kernel->shared_bytes);
+        return reject(candidate, PTXMM_REASON_SHARED_MEMORY, "shared_bytes", device->shared_bytes,
+                      kernel->shared_bytes);
     return 0;
 }
 
-static int reject_preferences(struct ptxmm_candidate *candidate, const struct ptxmm_preferences *prefer)
+static int reject_preferences(struct ptxmm_candidate *candidate,
+                              const struct ptxmm_preferences *prefer)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     if (prefer->kernel && strcmp(prefer->kernel, kernel->name))
         return reject(candidate, PTXMM_REASON_NOT_ASKED, "prefer.kernel",
-                      (int64_t)kernels_index(ptxmm_kernel_by_name(prefer->kernel)), (int64_t)kernels_index(kernel));
+                      (int64_t)kernels_index(ptxmm_kernel_by_name(prefer->kernel)),
+                      (int64_t)kernels_index(kernel));
     if (prefer->deterministic && !kernel->deterministic)
         return reject(candidate, PTXMM_REASON_DETERMINISM, "prefer.deterministic", 1, 0);
     if (prefer->batch_invariant && !kernel->batch_invariant)
@@ -131,17 +149,20 @@ static int reject_preferences(struct ptxmm_candidate *candidate, const struct pt
 static int reject_kind(struct ptxmm_candidate *candidate, const struct ptxmm_problem *problem)
 {
     // A batch of one is a dense product, whatever its stride.
-    if (problem->kind != PTXMM_DENSE && !(problem->kind == PTXMM_BATCH_STRIDED && problem->batch == 1))
+    if (problem->kind != PTXMM_DENSE &&
+        !(problem->kind == PTXMM_BATCH_STRIDED && problem->batch == 1))
         return reject(candidate, PTXMM_REASON_KIND, "kind", problem->kind, PTXMM_DENSE);
     if (problem->accumulate != PTXMM_ACCUMULATE_DEFAULT)
-        return reject(candidate, PTXMM_REASON_ACCUMULATE, "accumulate", problem->accumulate, PTXMM_ACCUMULATE_DEFAULT);
+        return reject(candidate, PTXMM_REASON_ACCUMULATE, "accumulate", problem->accumulate,
+                      PTXMM_ACCUMULATE_DEFAULT);
     return 0;
 }
 
 /* Is `type` what a kernel wants, which may be one type or a class of them? */
 static int is_type(enum ptxmm_type type, enum ptxmm_type wanted)
 {
-    return type == wanted || (wanted == PTXMM_BF16_OR_F16 && (type == PTXMM_BF16 || type == PTXMM_F16));
+    return type == wanted ||
+           (wanted == PTXMM_BF16_OR_F16 && (type == PTXMM_BF16 || type == PTXMM_F16));
 }
 
 static int reject_types(struct ptxmm_candidate *candidate, const struct ptxmm_problem *problem)
@@ -154,11 +175,13 @@ static int reject_types(struct ptxmm_candidate *candidate, const struct ptxmm_pr
         { "a.type", problem->a.type, kernel->a },
         { "b.type", problem->b.type, kernel->b },
         { "d.type", problem->d.type, kernel->d },
-        { "c.type", problem->c.type, problem->c.type == PTXMM_TYPE_NONE ? PTXMM_TYPE_NONE : problem->d.type },
+        { "c.type", problem->c.type,
+          problem->c.type == PTXMM_TYPE_NONE ? PTXMM_TYPE_NONE : problem->d.type },
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (!is_type(types[i].has, types[i].needs))
-            return reject(candidate, PTXMM_REASON_TYPE, types[i].field, types[i].has, types[i].needs);
+            return reject(candidate, PTXMM_REASON_TYPE, types[i].field, types[i].has,
+                          types[i].needs);
     return 0;
 }
 
@@ -175,10 +198,12 @@ static int reject_layouts(struct ptxmm_candidate *candidate, const struct ptxmm_
     };
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         if (operands[i].operand->layout != PTXMM_K_MAJOR) // which is PTXMM_ROW_MAJOR too
-            return reject(candidate, PTXMM_REASON_LAYOUT, operands[i].layout_field, operands[i].operand->layout, PTXMM_K_MAJOR);
+            return reject(candidate, PTXMM_REASON_LAYOUT, operands[i].layout_field,
+                          operands[i].operand->layout, PTXMM_K_MAJOR);
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         if (operands[i].operand->scale != PTXMM_SCALE_NONE)
-            return reject(candidate, PTXMM_REASON_SCALE, operands[i].scale_field, operands[i].operand->scale, PTXMM_SCALE_NONE);
+            return reject(candidate, PTXMM_REASON_SCALE, operands[i].scale_field,
+                          operands[i].operand->scale, PTXMM_SCALE_NONE);
     return 0;
 }
 
@@ -222,9 +247,11 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
         if (sizes[i].has > most_size)
             return reject(candidate, PTXMM_REASON_SIZE, sizes[i].field, sizes[i].has, most_size);
     // The number of tiles is counted in 32 bits too.
-    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m), tiles_n = ceil_div(problem->n, kernel->tile_n);
+    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
+            tiles_n = ceil_div(problem->n, kernel->tile_n);
     if (tiles_m > 0 && tiles_n > most_size / tiles_m)
-        return reject(candidate, PTXMM_REASON_SIZE, "n", problem->n, most_size / tiles_m * kernel->tile_n);
+        return reject(candidate, PTXMM_REASON_SIZE, "n", problem->n,
+                      most_size / tiles_m * kernel->tile_n);
 
     const struct {
         const char *field;
@@ -232,7 +259,8 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     } pitches[] = { { "a.ld", 'a' }, { "b.ld", 'b' }, { "c.ld", 'c' }, { "d.ld", 'd' } };
     for (size_t i = 0; i < sizeof pitches / sizeof pitches[0]; i++) {
         struct extent extent = problem_extent(problem, pitches[i].which);
-        // Where there is one row, the distance to the next is never used, nor where rows are empty. (An absent C has no type.)
+        // Where there is one row, the distance to the next is never used, nor where rows are empty.
+        // (An absent C has no type.)
         if (extent.outer <= 1 || extent.inner == 0 || extent.type_bits == 0)
             continue;
         int64_t pitch = extent.ld * extent.type_bits / 8;
@@ -244,11 +272,13 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     return 0;
 }
 
-static void judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate)
+static void judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                  struct ptxmm_candidate *candidate)
 {
     if (!reject_device(candidate, device) && !reject_preferences(candidate, &problem->prefer) &&
-        !reject_kind(candidate, problem) && !reject_types(candidate, problem) && !reject_layouts(candidate, problem) &&
-        !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem))
+        !reject_kind(candidate, problem) && !reject_types(candidate, problem) &&
+        !reject_layouts(candidate, problem) && !reject_epilogue(candidate, &problem->epilogue) &&
+        !reject_sizes(candidate, problem))
         timing_predict(device, problem, candidate);
 }
 
@@ -259,14 +289,16 @@ static int is_before(const struct ptxmm_candidate *a, const struct ptxmm_candida
     return a->reason == PTXMM_REASON_NONE && a->seconds < b->seconds;
 }
 
-void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem, const enum ptxmm_reason *except,
-                  struct ptxmm_candidate candidates[KERNEL_COUNT])
+void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                  const enum ptxmm_reason *except, struct ptxmm_candidate candidates[KERNEL_COUNT])
 {
     for (size_t i = 0; i < KERNEL_COUNT; i++) {
         struct ptxmm_candidate candidate = { .kernel = ptxmm_kernel(i) };
         judge(device, problem, &candidate);
         if (except && except[i] && candidate.reason == PTXMM_REASON_NONE)
-            candidate = (struct ptxmm_candidate){ .kernel = ptxmm_kernel(i), .reason = except[i], .field = "image", .needs = 1 };
+            candidate = (struct ptxmm_candidate){
+                .kernel = ptxmm_kernel(i), .reason = except[i], .field = "image", .needs = 1
+            };
         size_t at = i; // insertion keeps the pack's order among equals
         for (; at > 0 && is_before(&candidate, &candidates[at - 1]); at--)
             candidates[at] = candidates[at - 1];
@@ -274,14 +306,18 @@ void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem 
     }
 }
 
-enum ptxmm_status ptxmm_select(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                               struct ptxmm_candidate *candidates, size_t capacity, size_t *count, struct ptxmm_error *error)
+enum ptxmm_status ptxmm_select(const struct ptxmm_device *device,
+                               const struct ptxmm_problem *problem,
+                               struct ptxmm_candidate *candidates, size_t capacity, size_t *count,
+                               struct ptxmm_error *error)
 {
     if (!count)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "count is NULL, must point to where the number of kernels goes");
+        return error_set(error, PTXMM_ERROR_ARGUMENT,
+                         "count is NULL, must point to where the number of kernels goes");
     *count = 0;
     if (!candidates && capacity)
-        return error_set(error, PTXMM_ERROR_ARGUMENT, "candidates is NULL, must hold %zu candidates", capacity);
+        return error_set(error, PTXMM_ERROR_ARGUMENT,
+                         "candidates is NULL, must hold %zu candidates", capacity);
     enum ptxmm_status status = device_check(device, error);
     if (!status)
         status = ptxmm_problem_check(problem, error);
@@ -306,12 +342,14 @@ static void list_targets(char *text, size_t size)
             is_new = is_new && strcmp(target, ptxmm_kernel(j)->target);
         size_t length = strlen(text);
         if (is_new)
-            snprintf(text + length, size - length, "%s%s", length ? " " : "", target + strlen("sm_"));
+            snprintf(text + length, size - length, "%s%s", length ? " " : "",
+                     target + strlen("sm_"));
     }
 }
 
 enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
-                                     const struct ptxmm_candidate candidates[KERNEL_COUNT], struct ptxmm_error *error)
+                                     const struct ptxmm_candidate candidates[KERNEL_COUNT],
+                                     struct ptxmm_error *error)
 {
     size_t foreign = 0;
     for (size_t i = 0; i < KERNEL_COUNT; i++)
@@ -319,19 +357,22 @@ enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
     if (foreign == KERNEL_COUNT) {
         char targets[128];
         list_targets(targets, sizeof targets);
-        return error_set(error, PTXMM_ERROR_NO_KERNEL, "no kernel for this architecture: the device's arch is %d, have %s",
+        return error_set(error, PTXMM_ERROR_NO_KERNEL,
+                         "no kernel for this architecture: the device's arch is %d, have %s",
                          device->arch, targets);
     }
-    char text[sizeof ((struct ptxmm_error *)NULL)->text];
+    char text[sizeof((struct ptxmm_error *)NULL)->text];
     size_t length = 0, left = KERNEL_COUNT;
     text[0] = '\0';
     for (size_t i = 0; i < KERNEL_COUNT; i++, left--) {
         char line[256];
         ptxmm_candidate_describe(&candidates[i], line, sizeof line);
         // Room is kept for the words that say how many did not fit.
-        if (length + strlen(line) + sizeof "no kernel can run this problem: ; and 1000 more" > sizeof text)
+        if (length + strlen(line) + sizeof "no kernel can run this problem: ; and 1000 more" >
+            sizeof text)
             break;
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? "; " : "", line);
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%s%s", i ? "; " : "", line);
     }
     if (left)
         snprintf(text + length, sizeof text - length, "; and %zu more", left);

@@ -55,7 +55,8 @@ void sha256(const void *bytes, size_t size, char hex[65])
     for (; left >= 64; left -= 64, at += 64)
         block(hash, at);
 
-    // The rest, a one bit, zeros, and the length in bits as the last 8 bytes: one block, or two if that does not fit.
+    // The rest, a one bit, zeros, and the length in bits as the last 8 bytes: one block, or two if
+    // that does not fit.
     uint8_t tail[128] = { 0 };
     if (left)
         memcpy(tail, at, left);

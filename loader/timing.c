@@ -1,4 +1,5 @@
-/* timing.c -- how long a kernel will take. docs/model.md tells the reasoning; the numbers are here and nowhere else. */
+/* timing.c -- how long a kernel will take. docs/model.md tells the reasoning; the numbers are here
+ * and nowhere else. */
 #include "timing.h"
 
 #include <assert.h>
@@ -8,36 +9,60 @@
 #include "problem.h"
 
 /* Cycles are of the SM clock. Sources:
- *   [peak]  operand bytes per tensor-core cycle: a wgmma m64nNk(32 bytes) takes max(N/2, 16 + N/4) cycles, whatever the type; read
- *           with clock() on an H200.
- *   [fit]   a fit to timings of a 128x256x64 bf16 kernel on an H200: about 6 cycles per slice, 1100 per tile, 4000 per CTA and
- *           launch (of which the first load is one part here).
- *   [tma]   arm to observed completion of 32 KB from L2 takes 620 cycles alone; with all SMs loading, about 1000.
- *   [power] the SM clock under load against the highest: 830 TFLOP/s at 8192^3 with 95.6 % of the cycles used is 1.61 of
- *           1.98 GHz. Ping-pong needs fewer cycles but more energy: 0.93 to 0.98 of the cooperative kernel when sustained.
- *   [dram]  a device-to-device copy runs at 4265 of 4800 GB/s.
- *   [b200]  SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes max(N/2, 32 + N/4) cycles in one CTA
- *           with 128 rows, max(N/2, 32 + N/8) in a pair with 256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
- * Everything else of arch 100 is an estimate: nothing of it was measured by us.
- * The epilogue moves a thread's share of the tile through shared memory; [fit] gives one point (256 bytes a thread), the split in
- * a fixed and a proportional part is an estimate. */
+ *
+ *   [peak]   a wgmma m64nNk(32 bytes) takes max(N/2, 16 + N/4) cycles, whatever the type; read with
+ *            clock() on an H200.
+ *   [fit]    a fit to timings of a 128x256x64 bf16 kernel on an H200: about 6 cycles per slice,
+ *            1100 per tile, 4000 per CTA and launch, of which the first load is one part here.
+ *   [tma]    arm to observed completion of 32 KB from L2 takes 620 cycles alone, about 1000 with
+ *            all SMs loading.
+ *   [power]  the SM clock under load against the highest: 830 TFLOP/s at 8192^3 with 95.6 % of the
+ *            cycles used is 1.61 of 1.98 GHz. Ping-pong needs fewer cycles but more energy: 0.93 to
+ *            0.98 of the cooperative kernel when sustained.
+ *   [dram]   a device-to-device copy runs at 4265 of 4800 GB/s.
+ *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
+ *            max(N/2, 32 + N/4) cycles in one CTA with 128 rows, max(N/2, 32 + N/8) in a pair with
+ *            256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
+ *   [guess]  an estimate.
+ *
+ * Of arch 100 everything but [b200] is a guess: nothing of it was measured by us. The epilogue
+ * moves a thread's share of the tile through shared memory; [fit] gives one point (256 bytes a
+ * thread), the split in a fixed and a proportional part is a guess. */
 static const struct timing {
     int arch;
-    double slice_overhead;         /* added to every slice's tensor time                          [fit]   */
-    double issue;                  /* between two slices' loads                                   estimate */
-    double load;                   /* from issue to data present                                  [tma]   */
-    double epilogue;               /* of a tile, fixed                                            [fit]   */
-    double epilogue_per_byte;      /* and per byte of D that one thread stores                    [fit]   */
-    double launch;                 /* once per CTA: start, barriers, first map, end               [fit]   */
-    double cooperative_clock;      /* share of the highest clock that power allows                [power] */
-    double pingpong_clock;
-    double dram;                   /* share of the peak bandwidth that is reached                 [dram]  */
-    double l2;                     /* share of the L2 that operands can hold on to                estimate */
+    double slice_overhead;    /* [fit]    added to every slice's tensor time */
+    double issue;             /* [guess]  between two slices' loads */
+    double load;              /* [tma]    from issue to data present */
+    double epilogue;          /* [fit]    of a tile, fixed, ... */
+    double epilogue_per_byte; /* [fit]    ... and per byte of D that one thread stores */
+    double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
+    double cooperative_clock; /* [power]  share of the highest clock that power allows; of ... */
+    double pingpong_clock;    /* [power]  ... ping-pong */
+    double dram;              /* [dram]   share of the peak bandwidth that is reached */
+    double l2;                /* [guess]  share of the L2 that operands can hold on to */
 } timings[] = {
-    { .arch = 90, .slice_overhead = 6, .issue = 40, .load = 1000, .epilogue = 300, .epilogue_per_byte = 3.125, .launch = 3000,
-      .cooperative_clock = 0.81, .pingpong_clock = 0.79, .dram = 0.88, .l2 = 0.75 },
-    { .arch = 100, .slice_overhead = 2, .issue = 40, .load = 1100, .epilogue = 400, .epilogue_per_byte = 3, .launch = 4000,
-      .cooperative_clock = 0.9, .pingpong_clock = 0.9, .dram = 0.91, .l2 = 0.75 },
+    { .arch = 90,
+      .slice_overhead = 6,
+      .issue = 40,
+      .load = 1000,
+      .epilogue = 300,
+      .epilogue_per_byte = 3.125,
+      .launch = 3000,
+      .cooperative_clock = 0.81,
+      .pingpong_clock = 0.79,
+      .dram = 0.88,
+      .l2 = 0.75 },
+    { .arch = 100,
+      .slice_overhead = 2,
+      .issue = 40,
+      .load = 1100,
+      .epilogue = 400,
+      .epilogue_per_byte = 3,
+      .launch = 4000,
+      .cooperative_clock = 0.9,
+      .pingpong_clock = 0.9,
+      .dram = 0.91,
+      .l2 = 0.75 },
 };
 
 static const struct timing *timing_of(int arch)
@@ -86,14 +111,16 @@ static int element_bits(enum ptxmm_type type)
 /* Tensor-core cycles of one K-slice of one tile, on each SM that shares it. [peak] [b200] */
 static double slice_cycles(const struct ptxmm_kernel_info *kernel)
 {
-    // The step is bound by the products or by reading A and this SM's share of B from shared memory, 128 bytes a cycle.
+    // The step is bound by the products or by reading A and this SM's share of B from shared
+    // memory, 128 bytes a cycle.
     double n = kernel->tile_n, rows = step_rows(kernel);
     double step = larger(n / 2, (rows + n / kernel->cluster) * STEP_BYTES / 128);
     double steps = kernel->tile_k * element_bits(kernel->a) / 8.0 / STEP_BYTES;
     return kernel->tile_m / kernel->cluster / rows * steps * step;
 }
 
-/* Floating-point operations per SM and cycle: 2 * rows * N * (32 bytes of K) in N/2 cycles. [peak] [b200] */
+/* Floating-point operations per SM and cycle: 2 * rows * N * (32 bytes of K) in N/2 cycles. [peak]
+ * [b200] */
 static double peak_flops(const struct ptxmm_kernel_info *kernel)
 {
     return 4.0 * step_rows(kernel) * STEP_BYTES * 8 / element_bits(kernel->a);
@@ -105,10 +132,13 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
     return kernel->algorithm == PTXMM_COOPERATIVE ? kernel->threads / 128.0 - 1 : 1;
 }
 
-/* The part of the machine's time that is the same for every CTA: those with the most tiles decide. */
-static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t slices)
+/* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
+ */
+static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
+                              int64_t tiles, int64_t slices)
 {
-    double thread_elements = kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
+    double thread_elements =
+        kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
     struct ptxmm_model model = {
         .tiles = tiles,
         .slices = slices,
@@ -117,7 +147,8 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
         .issue = timing->issue,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead,
-        .epilogue = timing->epilogue + timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8,
+        .epilogue = timing->epilogue +
+                    timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8,
     };
     struct ptxmm_model_result result;
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
@@ -128,21 +159,28 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
 
 uint32_t timing_raster(const struct ptxmm_kernel_info *kernel, int64_t tiles_m, int64_t ctas)
 {
-    // R rows by ctas / R columns of tiles read R * tile_m + ctas / R * tile_n lines of K: least at R^2 = ctas * tile_n / tile_m.
+    // R rows by ctas / R columns of tiles read R * tile_m + ctas / R * tile_n lines of K: least at
+    // R^2 = ctas * tile_n / tile_m.
     uint32_t raster = 1;
-    while (4 * (int64_t)raster * raster * kernel->tile_m <= 2 * ctas * kernel->tile_n) // nearest power of two
+    while (4 * (int64_t)raster * raster * kernel->tile_m <=
+           2 * ctas * kernel->tile_n) // nearest power of two
         raster *= 2;
     return (uint32_t)smaller(raster, tiles_m);
 }
 
-/* Bytes that must come from memory: A and B once if the L2 holds on to them, else once for every wave of tiles. */
-static double dram_bytes(const struct timing *timing, const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                         const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t ctas, double inputs, double outputs)
+/* Bytes that must come from memory: A and B once if the L2 holds on to them, else once for every
+ * wave of tiles. */
+static double dram_bytes(const struct timing *timing, const struct ptxmm_device *device,
+                         const struct ptxmm_problem *problem,
+                         const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t ctas,
+                         double inputs, double outputs)
 {
     if (inputs <= timing->l2 * (double)device->l2_bytes)
         return inputs + outputs;
-    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m), tiles_n = ceil_div(problem->n, kernel->tile_n);
-    int64_t rows = timing_raster(kernel, tiles_m, ctas), columns = smaller(ceil_div(ctas, rows), tiles_n);
+    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
+            tiles_n = ceil_div(problem->n, kernel->tile_n);
+    int64_t rows = timing_raster(kernel, tiles_m, ctas),
+            columns = smaller(ceil_div(ctas, rows), tiles_n);
     double k_bytes = (double)problem->k * element_bits(kernel->a) / 8;
     double wave = ((double)rows * kernel->tile_m + (double)columns * kernel->tile_n) * k_bytes;
     return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
@@ -161,8 +199,9 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     if (tiles == 0)
         return;
 
-    // As many CTAs as there are SMs take ceil(tiles / SMs) rounds; no more CTAs than fill those rounds evenly. Idle SMs leave
-    // power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to 1 % where the tiles are a power of two.
+    // As many CTAs as there are SMs take ceil(tiles / SMs) rounds; no more CTAs than fill those
+    // rounds evenly. Idle SMs leave power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to
+    // 1 % where the tiles are a power of two.
     int64_t sms = device->sm_count;
     if (problem->prefer.sm_budget > 0)
         sms = smaller(sms, problem->prefer.sm_budget);
@@ -170,21 +209,28 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     int64_t rounds = ceil_div(tiles, clusters);
     clusters = ceil_div(tiles, rounds);
     candidate->waves = (double)tiles / (double)clusters;
-    // With launch control the grid has a cluster for every tile, and the hardware runs as many at a time as fit.
-    candidate->ctas = cluster * (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? tiles : clusters);
+    // With launch control the grid has a cluster for every tile, and the hardware runs as many at a
+    // time as fit.
+    candidate->ctas =
+        cluster * (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? tiles : clusters);
 
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
-    double inputs = (m * k * problem_type_bits(problem->a.type) + n * k * problem_type_bits(problem->b.type)) / 8;
-    double outputs = m * n * (problem_type_bits(problem->d.type) + problem_type_bits(problem->c.type)) / 8;
-    double highest = 1000.0 * device->clock_khz, bandwidth = (double)device->memory_bytes_per_second;
-    double clock = highest * (kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock : timing->cooperative_clock);
+    double inputs =
+        (m * k * problem_type_bits(problem->a.type) + n * k * problem_type_bits(problem->b.type)) /
+        8;
+    double outputs =
+        m * n * (problem_type_bits(problem->d.type) + problem_type_bits(problem->c.type)) / 8;
+    double highest = 1000.0 * device->clock_khz,
+           bandwidth = (double)device->memory_bytes_per_second;
+    double clock = highest * (kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock
+                                                                  : timing->cooperative_clock);
 
     double compute = pipeline_cycles(timing, kernel, rounds, slices) / clock;
     double memory = dram_bytes(timing, device, problem, kernel, tiles, clusters, inputs, outputs) /
                     (timing->dram * bandwidth);
     candidate->seconds = timing->launch / clock + larger(compute, memory);
-    candidate->tensor_busy = (double)tiles * (double)cluster * (double)slices * slice_cycles(kernel) /
-                             (device->sm_count * candidate->seconds * clock);
+    candidate->tensor_busy = (double)tiles * (double)cluster * (double)slices *
+                             slice_cycles(kernel) / (device->sm_count * candidate->seconds * clock);
     candidate->compute_seconds = 2 * m * n * k / (peak_flops(kernel) * device->sm_count * highest);
     candidate->memory_seconds = (inputs + outputs) / bandwidth;
 }

@@ -6,7 +6,8 @@
 
 enum { SWIZZLE_BYTES = 128, ALIGNMENT = 16 };
 
-/* TMA only copies, so a type of the same size that it knows would do; the true one lets a debugger show the matrix. */
+/* TMA only copies, so a type of the same size that it knows would do; the true one lets a debugger
+ * show the matrix. */
 static CUtensorMapDataType data_type(enum ptxmm_type type)
 {
     switch (type) {
@@ -17,8 +18,9 @@ static CUtensorMapDataType data_type(enum ptxmm_type type)
     }
 }
 
-enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent, enum ptxmm_type type, uint32_t box_rows,
-                              const char *operand, struct ptxmm_tensor_map *map, struct ptxmm_error *error)
+enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent,
+                              enum ptxmm_type type, uint32_t box_rows, const char *operand,
+                              struct ptxmm_tensor_map *map, struct ptxmm_error *error)
 {
     uint64_t bytes = (uint64_t)extent->type_bits / 8;
     // K = 0 and so on: a dimension may not be 0, and nothing of it is read.
@@ -32,12 +34,15 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
     cuuint32_t element_strides[2] = { 1, 1 };
     _Alignas(128) CUtensorMap encoded;
     CUresult result = driver->TensorMapEncodeTiled(
-        &encoded, data_type(type), 2, NULL, dims, &stride, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        &encoded, data_type(type), 2, NULL, dims, &stride, box, element_strides,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result)
         return driver_failed(driver, error, result,
-                             "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64 ", stride %" PRIu64 " bytes, box %u x %u)",
-                             operand, (uint64_t)dims[0], (uint64_t)dims[1], (uint64_t)stride, box[0], box[1]);
+                             "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64
+                             ", stride %" PRIu64 " bytes, box %u x %u)",
+                             operand, (uint64_t)dims[0], (uint64_t)dims[1], (uint64_t)stride,
+                             box[0], box[1]);
     memcpy(map, &encoded, sizeof *map);
     return PTXMM_OK;
 }
@@ -46,7 +51,9 @@ void tmap_mend_small(const struct extent *extent, struct ptxmm_tensor_map *map)
 {
     enum { SMALL = 128 * 1024 };
     int dense = extent->outer <= 1 || extent->ld == extent->inner;
-    // Rows beyond the limit cannot be a small tensor, and their product with the pitch could overflow.
-    if (!dense && extent->outer < SMALL && extent->ld < SMALL && extent->outer * extent->ld * extent->type_bits / 8 < SMALL)
+    // Rows beyond the limit cannot be a small tensor, and their product with the pitch could
+    // overflow.
+    if (!dense && extent->outer < SMALL && extent->ld < SMALL &&
+        extent->outer * extent->ld * extent->type_bits / 8 < SMALL)
         map->opaque[1] &= ~(UINT64_C(1) << 21);
 }

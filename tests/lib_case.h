@@ -1,4 +1,5 @@
-/* lib_case.h -- what the loader's tests share: the stub driver beside the test program, problems, checks of errors. */
+/* lib_case.h -- what the loader's tests share: the stub driver beside the test program, problems,
+ * checks of errors. */
 #ifndef LIB_CASE_H
 #define LIB_CASE_H
 
@@ -114,14 +115,18 @@ static inline void case_close(struct ptxmm **mm)
 /* Plain dense bf16. */
 static inline struct ptxmm_problem case_problem(int64_t m, int64_t n, int64_t k)
 {
-    return (struct ptxmm_problem){ .m = m, .n = n, .k = k, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16, .d.type = PTXMM_BF16 };
+    return (struct ptxmm_problem){
+        .m = m, .n = n, .k = k, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16, .d.type = PTXMM_BF16
+    };
 }
 
 /* Addresses in the memory of the stub's device 0. */
 static inline struct ptxmm_arguments case_arguments(void)
 {
     uint64_t base = UINT64_C(1) << 40;
-    return (struct ptxmm_arguments){ .a = base + 0x1000000, .b = base + 0x2000000, .d = base + 0x3000000, .alpha = 1 };
+    return (struct ptxmm_arguments){
+        .a = base + 0x1000000, .b = base + 0x2000000, .d = base + 0x3000000, .alpha = 1
+    };
 }
 
 /* The stubs's cubins are those of the library, which has none where it was built without ptxas. */
@@ -130,25 +135,26 @@ static inline int case_has_cubins(void)
     struct ptxmm_image image;
     return ptxmm_kernel_image(0, &image, NULL) == PTXMM_OK;
 }
-#define CASE_NEEDS_CUBINS                                                        \
-    do {                                                                         \
-        if (!case_has_cubins()) {                                                \
-            print_message("skipped: the library was built without ptxas\n");     \
-            skip();                                                              \
-        }                                                                        \
+#define CASE_NEEDS_CUBINS                                                    \
+    do {                                                                     \
+        if (!case_has_cubins()) {                                            \
+            print_message("skipped: the library was built without ptxas\n"); \
+            skip();                                                          \
+        }                                                                    \
     } while (0)
 
 /* The status, and every given word (up to NULL) in the text, which is one line. */
-static inline void case_check_error(const struct ptxmm_error *error, enum ptxmm_status returned, enum ptxmm_status status, ...)
+static inline void case_check_error(const struct ptxmm_error *error, enum ptxmm_status returned,
+                                    enum ptxmm_status status, ...)
 {
     if (returned != status || error->status != status)
-        fail_msg("returned %s, error says %s, must be %s: %s", ptxmm_status_name(returned), ptxmm_status_name(error->status),
-                 ptxmm_status_name(status), error->text);
+        fail_msg("returned %s, error says %s, must be %s: %s", ptxmm_status_name(returned),
+                 ptxmm_status_name(error->status), ptxmm_status_name(status), error->text);
     assert_non_null(memchr(error->text, '\0', sizeof error->text));
     assert_null(strchr(error->text, '\n'));
     va_list words;
     va_start(words, status);
-    for (const char *word; (word = va_arg(words, const char *)) != NULL; )
+    for (const char *word; (word = va_arg(words, const char *)) != NULL;)
         if (!strstr(error->text, word))
             fail_msg("\"%s\" is not in: %s", word, error->text);
     va_end(words);

@@ -1,4 +1,5 @@
-/* lib_images.c -- images: lazily loaded, checked, one bad one at a time; PTX where the driver takes no cubin. */
+/* lib_images.c -- images: lazily loaded, checked, one bad one at a time; PTX where the driver takes
+ * no cubin. */
 #include "lib_case.h"
 
 #include <pthread.h>
@@ -6,7 +7,7 @@
 
 #include "loader/kernels.h"
 
-/* ---- a folder of images ----------------------------------------------------------------------------------------------- */
+/* ---- a folder of images -------------------------------------------------------------------- */
 
 static char folder[64];
 
@@ -67,7 +68,9 @@ static void spoil(size_t index, size_t size, size_t flipped)
 static struct ptxmm *open_folder(int images, int ptx)
 {
     struct ptxmm *mm;
-    struct ptxmm_options options = { .driver = case_stub_path(), .image_dir = images ? folder : NULL, .ptx_dir = ptx ? folder : NULL };
+    struct ptxmm_options options = { .driver = case_stub_path(),
+                                     .image_dir = images ? folder : NULL,
+                                     .ptx_dir = ptx ? folder : NULL };
     assert_int_equal(ptxmm_open(&mm, &options, NULL), PTXMM_OK);
     return mm;
 }
@@ -90,7 +93,7 @@ static int runs_on_90(size_t index)
     return kernels_target_runs_on(ptxmm_kernel(index)->target, 90);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------------------ */
+/* ---- cases --------------------------------------------------------------------------------- */
 
 /* Nothing is loaded before it is needed, and only what is needed. */
 static void lazy(void **unused)
@@ -137,18 +140,22 @@ static void load_all(void **unused)
     assert_int_equal(stub->loads, matching);
     ptxmm_plan_destroy(&plan);
     case_stub()->set_current(NULL);
-    case_check_error(&error, ptxmm_load_all(mm, &error), PTXMM_ERROR_NO_CONTEXT, "no CUDA context", NULL);
-    case_check_error(&error, ptxmm_load_all(NULL, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL", NULL);
+    case_check_error(&error, ptxmm_load_all(mm, &error), PTXMM_ERROR_NO_CONTEXT, "no CUDA context",
+                     NULL);
+    case_check_error(&error, ptxmm_load_all(NULL, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL",
+                     NULL);
     case_close(&mm);
     assert_int_equal(stub->unloads, matching);
 }
 
-/* One image with a wrong bit, too short, or not there: that kernel is reported, every other one works. */
+/* One image with a wrong bit, too short, or not there: that kernel is reported, every other one
+ * works. */
 static void one_bad_image(void **unused)
 {
     (void)unused;
     CASE_NEEDS_CUBINS;
-    static const char *const words[] = { "checksum", "checksum", "truncated", "truncated", "missing" };
+    static const char *const words[] = { "checksum", "checksum", "truncated", "truncated",
+                                         "missing" };
     for (size_t bad = 0; bad < ptxmm_kernel_count(); bad++) {
         if (!runs_on_90(bad))
             continue;
@@ -170,7 +177,8 @@ static void one_bad_image(void **unused)
             struct ptxmm_plan *plan;
             struct ptxmm_problem problem = problem_of(bad, 1);
             enum ptxmm_status status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-            case_check_error(&error, status, PTXMM_ERROR_IMAGE, words[way], ptxmm_kernel(bad)->name, NULL);
+            case_check_error(&error, status, PTXMM_ERROR_IMAGE, words[way], ptxmm_kernel(bad)->name,
+                             NULL);
             assert_null(plan);
             assert_int_equal(stub->loads, 0);
             for (size_t i = 0; i < ptxmm_kernel_count(); i++) {
@@ -189,7 +197,8 @@ static void one_bad_image(void **unused)
             ptxmm_plan_destroy(&plan);
             // All others are loaded although one cannot be.
             int loads = stub->loads;
-            case_check_error(&error, ptxmm_load_all(mm, &error), PTXMM_ERROR_IMAGE, words[way], NULL);
+            case_check_error(&error, ptxmm_load_all(mm, &error), PTXMM_ERROR_IMAGE, words[way],
+                             NULL);
             assert_int_equal(stub->loads, loads);
             // Put right, it loads: failures are not remembered.
             spoil(bad, SIZE_MAX, SIZE_MAX);
@@ -202,7 +211,8 @@ static void one_bad_image(void **unused)
     }
 }
 
-/* The driver refuses an image: reported with its words, and others serve. Anything else that it says is no fault of the image. */
+/* The driver refuses an image: reported with its words, and others serve. Anything else that it
+ * says is no fault of the image. */
 static void refused_by_driver(void **unused)
 {
     (void)unused;
@@ -214,15 +224,18 @@ static void refused_by_driver(void **unused)
     struct ptxmm *mm = case_open();
     case_fail("cuLibraryLoadData", CUDA_ERROR_INVALID_IMAGE, 0);
     enum ptxmm_status status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "cuLibraryLoadData", "CUDA_ERROR_INVALID_IMAGE (200)", ptxmm_kernel(0)->name, NULL);
+    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "cuLibraryLoadData",
+                     "CUDA_ERROR_INVALID_IMAGE (200)", ptxmm_kernel(0)->name, NULL);
     assert_int_equal(error.driver_result, 200);
     case_fail("cuLibraryLoadData", CUDA_ERROR_OUT_OF_MEMORY, 0);
     problem = problem_of(0, 0);
     status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_DRIVER, "cuLibraryLoadData", "CUDA_ERROR_OUT_OF_MEMORY", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_DRIVER, "cuLibraryLoadData",
+                     "CUDA_ERROR_OUT_OF_MEMORY", NULL);
     case_fail("cuLibraryGetKernel", CUDA_ERROR_NOT_FOUND, 0);
     status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_DRIVER, "cuLibraryGetKernel", "CUDA_ERROR_NOT_FOUND", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_DRIVER, "cuLibraryGetKernel",
+                     "CUDA_ERROR_NOT_FOUND", NULL);
     assert_int_equal(stub->loads, stub->unloads); // what was loaded for nothing is gone
     case_fail(NULL, CUDA_SUCCESS, 0);
     case_close(&mm);
@@ -240,16 +253,19 @@ static void ptx(void **unused)
     // No folder was named: that is what is said.
     struct ptxmm *mm = open_folder(0, 0);
     enum ptxmm_status status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_IMAGE, ptxmm_kernel(0)->name, "PTXMM_PTX_DIR", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_IMAGE, ptxmm_kernel(0)->name, "PTXMM_PTX_DIR",
+                     NULL);
     case_close(&mm);
     // A folder without the file.
     mm = open_folder(0, 1);
     status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "missing", ptxmm_kernel(0)->name, ".ptx", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "missing", ptxmm_kernel(0)->name, ".ptx",
+                     NULL);
     // A file that is no PTX: what the driver's compiler says is passed on.
     write_file(0, "ptx", "nonsense", 8);
     status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
-    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "stub.ptx:1: neither ELF nor PTX", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_IMAGE, "CUDA_ERROR_INVALID_IMAGE",
+                     "stub.ptx:1: neither ELF nor PTX", NULL);
     // And a good one.
     write_file(0, "ptx", text, sizeof text - 1);
     assert_int_equal(ptxmm_plan_create(mm, &problem, NULL, &plan, &error), PTXMM_OK);
@@ -274,7 +290,7 @@ static void ptx(void **unused)
     }
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------------------------- */
 
 struct first_call {
     struct ptxmm *mm;
@@ -292,7 +308,8 @@ static void *first_call(void *argument)
     struct ptxmm_arguments arguments = case_arguments();
     struct ptxmm_plan *plan;
     struct ptxmm_error error;
-    call->failed = ptxmm_plan_create(call->mm, &problem, NULL, &plan, &error) || ptxmm_plan_run(plan, &arguments, NULL, &error);
+    call->failed = ptxmm_plan_create(call->mm, &problem, NULL, &plan, &error) ||
+                   ptxmm_plan_run(plan, &arguments, NULL, &error);
     ptxmm_plan_destroy(&plan);
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* lib_open.c -- finding and opening the driver, and every way in which that fails; devices; closing; fork. */
+/* lib_open.c -- finding and opening the driver, and every way in which that fails; devices;
+ * closing; fork. */
 #include "lib_case.h"
 
 #include <pthread.h>
@@ -6,9 +7,10 @@
 
 #include "loader/driver.h"
 
-/* ---- copies of the stub that lack an entry point ---------------------------------------------------------------------- */
+/* ---- copies of the stub that lack an entry point ------------------------------------------- */
 
-/* Writes a copy of the stub to `path` in which the name of one symbol begins with another letter: dlsym no longer finds it. */
+/* Writes a copy of the stub to `path` in which the name of one symbol begins with another letter:
+ * dlsym no longer finds it. */
 static void copy_without(const char *symbol, const char *path)
 {
     FILE *file = fopen(case_stub_path(), "rb");
@@ -21,7 +23,9 @@ static void copy_without(const char *symbol, const char *path)
     fclose(file);
     int found = 0;
     for (size_t i = 1; i + length < size; i++)
-        if (!bytes[i - 1] && !memcmp(bytes + i, symbol, length + 1)) { // whole names, in the symbol and the debug strings
+        if (!bytes[i - 1] &&
+            !memcmp(bytes + i, symbol,
+                    length + 1)) { // whole names, in the symbol and the debug strings
             bytes[i] = 'x';
             found++;
         }
@@ -67,7 +71,7 @@ static void missing_entry_points(void **unused)
     rmdir(folder);
 }
 
-/* ---- no driver, an old driver ----------------------------------------------------------------------------------------- */
+/* ---- no driver, an old driver -------------------------------------------------------------- */
 
 static void no_driver(void **unused)
 {
@@ -76,18 +80,21 @@ static void no_driver(void **unused)
     struct ptxmm_error error;
     struct ptxmm_options options = { .driver = "/nowhere/libcuda.so.9" };
     enum ptxmm_status status = ptxmm_open(&mm, &options, &error);
-    case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/nowhere/libcuda.so.9", "options.driver", "cannot open", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/nowhere/libcuda.so.9",
+                     "options.driver", "cannot open", NULL);
     assert_null(mm);
     options.driver = "/etc/passwd"; // a file, but no library
     status = ptxmm_open(&mm, &options, &error);
     case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/etc/passwd", NULL);
     options.driver = "";
     status = ptxmm_open(&mm, &options, &error);
-    case_check_error(&error, status, PTXMM_ERROR_ARGUMENT, "options.driver is an empty string", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_ARGUMENT, "options.driver is an empty string",
+                     NULL);
 
     setenv("PTXMM_DRIVER", "/nowhere/else.so", 1);
     status = ptxmm_open(&mm, NULL, &error);
-    case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/nowhere/else.so", "PTXMM_DRIVER", NULL);
+    case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/nowhere/else.so", "PTXMM_DRIVER",
+                     NULL);
     setenv("PTXMM_DRIVER", case_stub_path(), 1);
     assert_int_equal(ptxmm_open(&mm, NULL, &error), PTXMM_OK);
     assert_string_equal(ptxmm_driver_path(mm), case_stub_path());
@@ -95,10 +102,12 @@ static void no_driver(void **unused)
     options.driver = "/nowhere/libcuda.so.9"; // the option goes before the environment
     status = ptxmm_open(&mm, &options, &error);
     case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "/nowhere/libcuda.so.9", NULL);
-    setenv("PTXMM_DRIVER", "", 1); // empty is like unset: the system's driver, which may be there or not
+    setenv("PTXMM_DRIVER", "",
+           1); // empty is like unset: the system's driver, which may be there or not
     status = ptxmm_open(&mm, NULL, &error);
     if (status == PTXMM_ERROR_NO_DRIVER)
-        case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "libcuda.so.1", "the default", NULL);
+        case_check_error(&error, status, PTXMM_ERROR_NO_DRIVER, "libcuda.so.1", "the default",
+                         NULL);
     ptxmm_close(&mm, NULL);
     unsetenv("PTXMM_DRIVER");
 }
@@ -112,7 +121,8 @@ static void old_driver(void **unused)
     struct ptxmm_error error;
     struct ptxmm_options options = { .driver = case_stub_path() };
     enum ptxmm_status status = ptxmm_open(&mm, &options, &error);
-    case_check_error(&error, status, PTXMM_ERROR_DRIVER_TOO_OLD, "CUDA 12.4", "needs ", case_stub_path(), NULL);
+    case_check_error(&error, status, PTXMM_ERROR_DRIVER_TOO_OLD, "CUDA 12.4", "needs ",
+                     case_stub_path(), NULL);
     assert_null(mm);
     assert_int_equal(stub->init_calls, 0);
     stub->driver_version = 14020; // newer ones are welcome
@@ -125,12 +135,15 @@ static void old_driver(void **unused)
 static void three_failures(void **unused)
 {
     (void)unused;
-    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_NO_DRIVER), ptxmm_status_text(PTXMM_ERROR_DRIVER_SYMBOL));
-    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_DRIVER_SYMBOL), ptxmm_status_text(PTXMM_ERROR_DRIVER_TOO_OLD));
-    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_NO_DRIVER), ptxmm_status_text(PTXMM_ERROR_DRIVER_TOO_OLD));
+    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_NO_DRIVER),
+                            ptxmm_status_text(PTXMM_ERROR_DRIVER_SYMBOL));
+    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_DRIVER_SYMBOL),
+                            ptxmm_status_text(PTXMM_ERROR_DRIVER_TOO_OLD));
+    assert_string_not_equal(ptxmm_status_text(PTXMM_ERROR_NO_DRIVER),
+                            ptxmm_status_text(PTXMM_ERROR_DRIVER_TOO_OLD));
 }
 
-/* ---- failing calls ---------------------------------------------------------------------------------------------------- */
+/* ---- failing calls ------------------------------------------------------------------------- */
 
 static void failing_calls(void **unused)
 {
@@ -143,10 +156,12 @@ static void failing_calls(void **unused)
         struct ptxmm_error error;
         struct ptxmm_options options = { .driver = case_stub_path() };
         enum ptxmm_status status = ptxmm_open(&mm, &options, &error);
-        case_check_error(&error, status, PTXMM_ERROR_DRIVER, calls[i], "CUDA_ERROR_NO_DEVICE (100)", NULL);
+        case_check_error(&error, status, PTXMM_ERROR_DRIVER, calls[i], "CUDA_ERROR_NO_DEVICE (100)",
+                         NULL);
         assert_int_equal(error.driver_result, 100);
         assert_null(mm);
-        assert_int_equal(ptxmm_open(&mm, &options, NULL), PTXMM_ERROR_DRIVER); // without a place for the text too
+        assert_int_equal(ptxmm_open(&mm, &options, NULL),
+                         PTXMM_ERROR_DRIVER); // without a place for the text too
     }
     // Not even the names of errors can be had.
     case_reset();
@@ -154,8 +169,8 @@ static void failing_calls(void **unused)
     struct ptxmm_error error;
     int count;
     case_fail("cuDeviceGetCount", (CUresult)12345, 0);
-    case_check_error(&error, ptxmm_device_count(mm, &count, &error), PTXMM_ERROR_DRIVER, "cuDeviceGetCount",
-                     "an unknown error (12345)", NULL);
+    case_check_error(&error, ptxmm_device_count(mm, &count, &error), PTXMM_ERROR_DRIVER,
+                     "cuDeviceGetCount", "an unknown error (12345)", NULL);
     case_reset();
     case_close(&mm);
 }
@@ -189,24 +204,30 @@ static void devices(void **unused)
         assert_true(device.l2_bytes == known.l2_bytes);
         assert_true(device.memory_bytes_per_second == known.memory_bytes_per_second);
     }
-    case_check_error(&error, ptxmm_device_query(mm, 3, &device, &error), PTXMM_ERROR_ARGUMENT, "ordinal is 3", "0 to 2", NULL);
-    case_check_error(&error, ptxmm_device_query(mm, -1, &device, &error), PTXMM_ERROR_ARGUMENT, "ordinal is -1", NULL);
-    case_check_error(&error, ptxmm_device_query(NULL, 0, &device, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL", NULL);
-    case_check_error(&error, ptxmm_device_query(mm, 0, NULL, &error), PTXMM_ERROR_ARGUMENT, "device is NULL", NULL);
-    case_check_error(&error, ptxmm_device_count(mm, NULL, &error), PTXMM_ERROR_ARGUMENT, "count is NULL", NULL);
-    static const char *const calls[] = { "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetName" };
+    case_check_error(&error, ptxmm_device_query(mm, 3, &device, &error), PTXMM_ERROR_ARGUMENT,
+                     "ordinal is 3", "0 to 2", NULL);
+    case_check_error(&error, ptxmm_device_query(mm, -1, &device, &error), PTXMM_ERROR_ARGUMENT,
+                     "ordinal is -1", NULL);
+    case_check_error(&error, ptxmm_device_query(NULL, 0, &device, &error), PTXMM_ERROR_ARGUMENT,
+                     "mm is NULL", NULL);
+    case_check_error(&error, ptxmm_device_query(mm, 0, NULL, &error), PTXMM_ERROR_ARGUMENT,
+                     "device is NULL", NULL);
+    case_check_error(&error, ptxmm_device_count(mm, NULL, &error), PTXMM_ERROR_ARGUMENT,
+                     "count is NULL", NULL);
+    static const char *const calls[] = { "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute",
+                                         "cuDeviceGetName" };
     for (size_t i = 0; i < 4; i++) {
         case_fail(calls[i], CUDA_ERROR_UNKNOWN, 0);
         memset(&device, 1, sizeof device);
-        case_check_error(&error, ptxmm_device_query(mm, 0, &device, &error), PTXMM_ERROR_DRIVER, calls[i], "CUDA_ERROR_UNKNOWN",
-                         NULL);
+        case_check_error(&error, ptxmm_device_query(mm, 0, &device, &error), PTXMM_ERROR_DRIVER,
+                         calls[i], "CUDA_ERROR_UNKNOWN", NULL);
         assert_int_equal(device.arch, 0); // nothing is left half filled
     }
     case_reset();
     case_close(&mm);
 }
 
-/* ---- options, handles ------------------------------------------------------------------------------------------------- */
+/* ---- options, handles ---------------------------------------------------------------------- */
 
 static void note_line(void *user, const char *line)
 {
@@ -223,12 +244,15 @@ static void options_and_handles(void **unused)
     struct ptxmm_error error;
     struct ptxmm_options options = { .driver = case_stub_path() };
     struct ptxmm *mm = NULL, *other = NULL;
-    case_check_error(&error, ptxmm_open(NULL, &options, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL", NULL);
+    case_check_error(&error, ptxmm_open(NULL, &options, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL",
+                     NULL);
     options.reserved[7] = 1;
-    case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT, "options.reserved[7]", NULL);
+    case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT,
+                     "options.reserved[7]", NULL);
     options.reserved[7] = 0;
     options.checked = 2;
-    case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT, "options.checked is 2", NULL);
+    case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT,
+                     "options.checked is 2", NULL);
     options.checked = 0;
 
     // The strings are copied, and the log tells of the driver.
@@ -263,7 +287,8 @@ static void *open_and_close(void *failures)
         struct ptxmm *mm;
         struct ptxmm_options options = { .driver = case_stub_path() };
         int count;
-        if (ptxmm_open(&mm, &options, NULL) || ptxmm_device_count(mm, &count, NULL) || ptxmm_close(&mm, NULL))
+        if (ptxmm_open(&mm, &options, NULL) || ptxmm_device_count(mm, &count, NULL) ||
+            ptxmm_close(&mm, NULL))
             atomic_fetch_add((atomic_int *)failures, 1);
     }
     return NULL;
@@ -297,7 +322,8 @@ static void forked(void **unused)
         struct ptxmm_device device;
         struct ptxmm_plan *plan;
         struct ptxmm_problem problem = case_problem(64, 64, 64);
-        wrong |= ptxmm_device_count(mm, &count, &error) != PTXMM_ERROR_FORKED || !strstr(error.text, "fork");
+        wrong |= ptxmm_device_count(mm, &count, &error) != PTXMM_ERROR_FORKED ||
+                 !strstr(error.text, "fork");
         wrong |= (ptxmm_device_query(mm, 0, &device, &error) != PTXMM_ERROR_FORKED) << 1;
         wrong |= (ptxmm_load_all(mm, &error) != PTXMM_ERROR_FORKED) << 2;
         wrong |= (ptxmm_plan_create(mm, &problem, NULL, &plan, &error) != PTXMM_ERROR_FORKED) << 3;
@@ -317,9 +343,15 @@ static void forked(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing_entry_points), cmocka_unit_test(no_driver), cmocka_unit_test(old_driver),
-        cmocka_unit_test(three_failures),       cmocka_unit_test(failing_calls), cmocka_unit_test(devices),
-        cmocka_unit_test(options_and_handles),  cmocka_unit_test(threads),   cmocka_unit_test(forked),
+        cmocka_unit_test(missing_entry_points),
+        cmocka_unit_test(no_driver),
+        cmocka_unit_test(old_driver),
+        cmocka_unit_test(three_failures),
+        cmocka_unit_test(failing_calls),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(options_and_handles),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(forked),
     };
     return cmocka_run_group_tests_name("lib/open", tests, NULL, NULL);
 }

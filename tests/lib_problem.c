@@ -1,7 +1,9 @@
-/* lib_problem.c -- every member of a problem, wrong one at a time, and structures of random bytes. */
+/* lib_problem.c -- every member of a problem, wrong one at a time, and structures of random bytes.
+ */
 #include "lib_case.h"
 
-static void refused(const char *what, const struct ptxmm_problem *problem, const char *field, const char *word)
+static void refused(const char *what, const struct ptxmm_problem *problem, const char *field,
+                    const char *word)
 {
     struct ptxmm_error error;
     enum ptxmm_status status = ptxmm_problem_check(problem, &error);
@@ -19,24 +21,25 @@ static void accepted(const char *what, const struct ptxmm_problem *problem)
 }
 
 /* A good problem, changed by one or two statements, and the member that the error must name. */
-#define REFUSED(change, field, word)                                             \
-    do {                                                                         \
-        struct ptxmm_problem p = case_problem(64, 32, 128);                      \
-        change;                                                                  \
-        refused(#change, &p, "problem." field, word);                            \
+#define REFUSED(change, field, word)                        \
+    do {                                                    \
+        struct ptxmm_problem p = case_problem(64, 32, 128); \
+        change;                                             \
+        refused(#change, &p, "problem." field, word);       \
     } while (0)
-#define ACCEPTED(change)                                                         \
-    do {                                                                         \
-        struct ptxmm_problem p = case_problem(64, 32, 128);                      \
-        change;                                                                  \
-        accepted(#change, &p);                                                   \
+#define ACCEPTED(change)                                    \
+    do {                                                    \
+        struct ptxmm_problem p = case_problem(64, 32, 128); \
+        change;                                             \
+        accepted(#change, &p);                              \
     } while (0)
 
 static void sizes(void **unused)
 {
     (void)unused;
     struct ptxmm_error error;
-    case_check_error(&error, ptxmm_problem_check(NULL, &error), PTXMM_ERROR_ARGUMENT, "problem is NULL", NULL);
+    case_check_error(&error, ptxmm_problem_check(NULL, &error), PTXMM_ERROR_ARGUMENT,
+                     "problem is NULL", NULL);
     assert_int_equal(ptxmm_problem_check(NULL, NULL), PTXMM_ERROR_ARGUMENT);
     ACCEPTED((void)p);
     ACCEPTED(p.m = 0);
@@ -49,7 +52,7 @@ static void sizes(void **unused)
     REFUSED(p.batch = -1, "batch is -1", "at least 0");
     REFUSED(p.batch = 2, "batch is 2", "0 or 1");
     REFUSED(p.kind = (enum ptxmm_problem_kind)7, "kind is 7", "0 to 6");
-    REFUSED(p.kind = (enum ptxmm_problem_kind)-1, "kind is -1", "0 to 6");
+    REFUSED(p.kind = (enum ptxmm_problem_kind) - 1, "kind is -1", "0 to 6");
     REFUSED(p.accumulate = (enum ptxmm_accumulate)2, "accumulate is 2", "0 to 1");
     REFUSED(p.alpha_on_device = 2, "alpha_on_device is 2", "0 to 1");
     REFUSED(p.beta_on_device = -1, "beta_on_device is -1", "0 to 1");
@@ -70,7 +73,7 @@ static void operands(void **unused)
     REFUSED(p.c.type = PTXMM_S4, "c.type is S4", "results");
     REFUSED(p.d.type = (enum ptxmm_type)16, "d.type is 16", "0 to 15");
     REFUSED(p.a.type = PTXMM_BF16_OR_F16, "a.type is 64", "0 to 15");
-    REFUSED(p.a.type = (enum ptxmm_type)-3, "a.type is -3", "0 to 15");
+    REFUSED(p.a.type = (enum ptxmm_type) - 3, "a.type is -3", "0 to 15");
     REFUSED(p.b.type = PTXMM_S8, "b.type is S8", "BF16");
     REFUSED(p.a.type = PTXMM_TF32, "b.type is BF16", "TF32");
     REFUSED(p.b.type = PTXMM_F32, "b.type is F32", "BF16");
@@ -79,7 +82,8 @@ static void operands(void **unused)
     ACCEPTED(p.b.type = PTXMM_E4M3);
     ACCEPTED(p.a.type = PTXMM_S8; p.b.type = PTXMM_U8; p.d.type = PTXMM_S32);
     ACCEPTED(p.a.type = p.b.type = PTXMM_TF32; p.d.type = PTXMM_F32);
-    // Layouts and strides; ld is the distance of rows or of columns, so what it must cover depends on the layout.
+    // Layouts and strides; ld is the distance of rows or of columns, so what it must cover depends
+    // on the layout.
     REFUSED(p.a.layout = (enum ptxmm_layout)2, "a.layout is 2", "0 to 1");
     REFUSED(p.a.ld = -1, "a.ld is -1", "at least 0");
     REFUSED(p.a.ld = 127, "a.ld is 127", "128");
@@ -108,10 +112,12 @@ static void spans(void **unused)
     REFUSED(p.a.ld = INT64_MAX, "a spans more than", "ld 9223372036854775807");
     REFUSED(p.m = 1; p.k = INT64_MAX, "a spans", "bits");
     REFUSED(p.b.ld = big, "b spans", "bits");
-    ACCEPTED(p.m = 2; p.a.ld = big); // 2^58 elements of 16 bits and a row: 2^62 bits
+    ACCEPTED(p.m = 2; p.a.ld = big);       // 2^58 elements of 16 bits and a row: 2^62 bits
     ACCEPTED(p.m = 1; p.a.ld = INT64_MAX); // one row: the distance does not matter
-    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 3; p.d.batch_stride = 2048; p.a.batch_stride = big, "a spans", "3 matrices");
-    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = INT64_MAX; p.d.batch_stride = 2048, "d spans", "bits");
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 3; p.d.batch_stride = 2048;
+            p.a.batch_stride = big, "a spans", "3 matrices");
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = INT64_MAX;
+            p.d.batch_stride = 2048, "d spans", "bits");
     // More than 2^31 elements, strides past 2^32: all 64-bit.
     ACCEPTED(p.m = (INT64_C(1) << 25) + 1; p.n = 64);
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 4; p.d.batch_stride = INT64_C(3221225472));
@@ -123,7 +129,8 @@ static void spans(void **unused)
 static void batches(void **unused)
 {
     (void)unused;
-    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 8; p.d.batch_stride = 64 * 32); // A and B shared by all
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 8;
+             p.d.batch_stride = 64 * 32); // A and B shared by all
     REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 8, "d.batch_stride is 0", "8 results");
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 1; p.d.batch_stride = INT64_C(1) << 33);
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 0);
@@ -141,18 +148,26 @@ static void scales(void **unused)
     REFUSED(p.a.scale_ld = -1, "a.scale_ld is -1", "0");
     ACCEPTED(p.a.scale = PTXMM_SCALE_TENSOR);
     ACCEPTED(p.a.scale = PTXMM_SCALE_VECTOR; p.a.scale_type = PTXMM_F32);
-    REFUSED(p.a.scale = PTXMM_SCALE_VECTOR; p.a.scale_type = PTXMM_BF16, "a.scale_type is BF16", "F32");
+    REFUSED(p.a.scale = PTXMM_SCALE_VECTOR;
+            p.a.scale_type = PTXMM_BF16, "a.scale_type is BF16", "F32");
     REFUSED(p.a.scale = PTXMM_SCALE_VECTOR; p.a.scale_ld = 64, "a.scale_ld is 64", "VECTOR");
     ACCEPTED(p.a.scale = PTXMM_SCALE_BLOCK_1X32; p.a.scale_type = PTXMM_UE8M0);
-    REFUSED(p.a.scale = PTXMM_SCALE_BLOCK_1X16; p.a.scale_type = PTXMM_UE8M0, "a.scale_type is UE8M0", "UE4M3");
-    // 1x128 over 64 rows of K = 384: rows of 3 factors, or columns of 64. 128x128: rows of 3, or columns of 1.
+    REFUSED(p.a.scale = PTXMM_SCALE_BLOCK_1X16;
+            p.a.scale_type = PTXMM_UE8M0, "a.scale_type is UE8M0", "UE4M3");
+    // 1x128 over 64 rows of K = 384: rows of 3 factors, or columns of 64. 128x128: rows of 3, or
+    // columns of 1.
     ACCEPTED(p.k = 384; p.a.scale = PTXMM_SCALE_BLOCK_1X128; p.a.scale_ld = 3);
-    REFUSED(p.k = 384; p.a.scale = PTXMM_SCALE_BLOCK_1X128; p.a.scale_ld = 2, "a.scale_ld is 2", "3 factors");
-    REFUSED(p.a.scale = PTXMM_SCALE_BLOCK_1X128; p.a.scale_layout = PTXMM_MN_MAJOR; p.a.scale_ld = 63, "a.scale_ld is 63", "64");
-    ACCEPTED(p.b.scale = PTXMM_SCALE_BLOCK_128X128; p.b.scale_layout = PTXMM_MN_MAJOR; p.b.scale_ld = 1);
-    REFUSED(p.k = 300; p.b.scale = PTXMM_SCALE_BLOCK_128X128; p.b.scale_ld = 2, "b.scale_ld is 2", "3 factors");
+    REFUSED(p.k = 384; p.a.scale = PTXMM_SCALE_BLOCK_1X128;
+            p.a.scale_ld = 2, "a.scale_ld is 2", "3 factors");
+    REFUSED(p.a.scale = PTXMM_SCALE_BLOCK_1X128; p.a.scale_layout = PTXMM_MN_MAJOR;
+            p.a.scale_ld = 63, "a.scale_ld is 63", "64");
+    ACCEPTED(p.b.scale = PTXMM_SCALE_BLOCK_128X128; p.b.scale_layout = PTXMM_MN_MAJOR;
+             p.b.scale_ld = 1);
+    REFUSED(p.k = 300; p.b.scale = PTXMM_SCALE_BLOCK_128X128;
+            p.b.scale_ld = 2, "b.scale_ld is 2", "3 factors");
     // The layout of the operand does not change its scales.
-    REFUSED(p.k = 384; p.a.layout = PTXMM_MN_MAJOR; p.a.scale = PTXMM_SCALE_BLOCK_1X128; p.a.scale_ld = 2, "a.scale_ld is 2", "3");
+    REFUSED(p.k = 384; p.a.layout = PTXMM_MN_MAJOR; p.a.scale = PTXMM_SCALE_BLOCK_1X128;
+            p.a.scale_ld = 2, "a.scale_ld is 2", "3");
 }
 
 static void epilogues(void **unused)
@@ -169,16 +184,19 @@ static void epilogues(void **unused)
     REFUSED(p.epilogue.aux.ld = 32, "epilogue.aux.ld is not 0", "NONE");
     REFUSED(p.epilogue.activation = PTXMM_RELU_GRADIENT, "epilogue.aux.type is NONE", "gradient");
     ACCEPTED(p.epilogue.activation = PTXMM_RELU_GRADIENT; p.epilogue.aux.type = PTXMM_F32);
-    REFUSED(p.epilogue.activation = PTXMM_GELU; p.epilogue.aux.type = PTXMM_BF16; p.epilogue.aux.ld = 31, "epilogue.aux.ld is 31", "32");
+    REFUSED(p.epilogue.activation = PTXMM_GELU; p.epilogue.aux.type = PTXMM_BF16;
+            p.epilogue.aux.ld = 31, "epilogue.aux.ld is 31", "32");
     REFUSED(p.epilogue.gated = 2, "epilogue.gated is 2", "0 to 1");
     REFUSED(p.epilogue.gated = 1; p.n = 33, "n is 33", "even");
     ACCEPTED(p.epilogue.gated = 1; p.d.ld = 16); // D has half of the columns
     REFUSED(p.epilogue.gated = 1; p.d.ld = 15, "d.ld is 15", "16");
-    REFUSED(p.epilogue.gated = 1; p.epilogue.activation = PTXMM_SILU_GRADIENT; p.epilogue.aux.type = PTXMM_F32, "epilogue.gated is 1",
-            "gradient");
+    REFUSED(p.epilogue.gated = 1; p.epilogue.activation = PTXMM_SILU_GRADIENT;
+            p.epilogue.aux.type = PTXMM_F32, "epilogue.gated is 1", "gradient");
     REFUSED(p.epilogue.row_scale = PTXMM_PER_COLUMN, "epilogue.row_scale is PER_COLUMN", "PER_ROW");
-    REFUSED(p.epilogue.column_scale = PTXMM_PER_ROW, "epilogue.column_scale is PER_ROW", "PER_COLUMN");
-    ACCEPTED(p.epilogue.row_scale = PTXMM_PER_ROW; p.epilogue.column_scale = PTXMM_PER_COLUMN; p.epilogue.amax = 1);
+    REFUSED(p.epilogue.column_scale = PTXMM_PER_ROW, "epilogue.column_scale is PER_ROW",
+            "PER_COLUMN");
+    ACCEPTED(p.epilogue.row_scale = PTXMM_PER_ROW; p.epilogue.column_scale = PTXMM_PER_COLUMN;
+             p.epilogue.amax = 1);
     REFUSED(p.epilogue.amax = -1, "epilogue.amax is -1", "0 to 1");
     REFUSED(p.epilogue.reserved[0] = 1, "epilogue.reserved[0] is 1", "0");
 }
@@ -192,12 +210,14 @@ static void preferences(void **unused)
     REFUSED(p.prefer.workspace_limit = -1, "prefer.workspace_limit is -1", "at least 0");
     REFUSED(p.prefer.no_programmatic_launch = 3, "prefer.no_programmatic_launch is 3", "0 to 1");
     REFUSED(p.prefer.reserved[2] = 1, "prefer.reserved[2] is 1", "0");
-    REFUSED(p.prefer.kernel = "sm90_gemm_nothing", "prefer.kernel is \"sm90_gemm_nothing\"", "name of a kernel");
+    REFUSED(p.prefer.kernel = "sm90_gemm_nothing", "prefer.kernel is \"sm90_gemm_nothing\"",
+            "name of a kernel");
     REFUSED(p.prefer.kernel = "", "prefer.kernel is \"\"", "name of a kernel");
     ACCEPTED(p.prefer.kernel = ptxmm_kernel(0)->name);
 }
 
-/* Random structures: never a crash, always a status that agrees with the error, and what is accepted can be selected for. */
+/* Random structures: never a crash, always a status that agrees with the error, and what is
+ * accepted can be selected for. */
 static void fuzz(void **unused)
 {
     (void)unused;
@@ -208,7 +228,8 @@ static void fuzz(void **unused)
     for (int i = 0; i < 200000; i++) {
         struct ptxmm_problem problem = case_problem(64, 32, 128);
         uint64_t *words = (uint64_t *)(void *)&problem;
-        size_t count = sizeof problem / sizeof *words, changes = i % 10 ? 1 + case_random(&seed) % 3 : count;
+        size_t count = sizeof problem / sizeof *words,
+               changes = i % 10 ? 1 + case_random(&seed) % 3 : count;
         size_t kernel_at = offsetof(struct ptxmm_problem, prefer.kernel) / sizeof *words;
         for (size_t j = 0; j < changes; j++) {
             size_t at = changes == count ? j : case_random(&seed) % count;
@@ -226,7 +247,8 @@ static void fuzz(void **unused)
         struct ptxmm_error error;
         enum ptxmm_status status = ptxmm_problem_check(&problem, &error);
         assert_int_equal(status, error.status);
-        assert_true(status == PTXMM_OK || (status == PTXMM_ERROR_ARGUMENT && strlen(error.text) > 10));
+        assert_true(status == PTXMM_OK ||
+                    (status == PTXMM_ERROR_ARGUMENT && strlen(error.text) > 10));
         struct ptxmm_candidate candidates[2];
         size_t number;
         assert_int_equal(ptxmm_select(&device, &problem, candidates, 2, &number, &error), status);
@@ -239,8 +261,9 @@ static void fuzz(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),  cmocka_unit_test(operands),  cmocka_unit_test(spans),       cmocka_unit_test(batches),
-        cmocka_unit_test(scales), cmocka_unit_test(epilogues), cmocka_unit_test(preferences), cmocka_unit_test(fuzz),
+        cmocka_unit_test(sizes),       cmocka_unit_test(operands), cmocka_unit_test(spans),
+        cmocka_unit_test(batches),     cmocka_unit_test(scales),   cmocka_unit_test(epilogues),
+        cmocka_unit_test(preferences), cmocka_unit_test(fuzz),
     };
     return cmocka_run_group_tests_name("lib/problem", tests, NULL, NULL);
 }

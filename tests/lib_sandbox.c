@@ -1,5 +1,5 @@
-/* lib_sandbox.c -- what the loader must not do: start programs, open sockets, write files, allocate in a run; and what it does when
- * memory is short. */
+/* lib_sandbox.c -- what the loader must not do: start programs, open sockets, write files, allocate
+ * in a run; and what it does when memory is short. */
 #include "lib_case.h"
 
 #include <errno.h>
@@ -11,33 +11,56 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* ---- system calls ----------------------------------------------------------------------------------------------------- */
+/* ---- system calls -------------------------------------------------------------------------- */
 
-/* System calls that kill the process; open and openat only when asked to write. Numbers are of this machine's ABI. */
+/* System calls that kill the process; open and openat only when asked to write. Numbers are of this
+ * machine's ABI. */
 static int forbid(void)
 {
-#define NUMBER BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
-#define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
-#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define NUMBER       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
+#define KILL         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define ALLOW        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define FORBID(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), KILL
     enum { WRITES = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC };
     struct sock_filter filter[] = {
         NUMBER,
-        FORBID(execve), FORBID(execveat), FORBID(socket), FORBID(socketpair), FORBID(connect), FORBID(bind), FORBID(clone),
-        FORBID(renameat2), FORBID(mkdirat), FORBID(unlinkat), FORBID(linkat), FORBID(symlinkat), FORBID(truncate), FORBID(ptrace),
+        FORBID(execve),
+        FORBID(execveat),
+        FORBID(socket),
+        FORBID(socketpair),
+        FORBID(connect),
+        FORBID(bind),
+        FORBID(clone),
+        FORBID(renameat2),
+        FORBID(mkdirat),
+        FORBID(unlinkat),
+        FORBID(linkat),
+        FORBID(symlinkat),
+        FORBID(truncate),
+        FORBID(ptrace),
 #ifdef SYS_fork
-        FORBID(fork), FORBID(vfork), FORBID(creat), FORBID(rename), FORBID(mkdir), FORBID(unlink),
+        FORBID(fork),
+        FORBID(vfork),
+        FORBID(creat),
+        FORBID(rename),
+        FORBID(mkdir),
+        FORBID(unlink),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_open, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, WRITES, 0, 1), KILL, ALLOW,
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, WRITES, 0, 1),
+        KILL,
+        ALLOW,
 #endif
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, WRITES, 0, 1), KILL, ALLOW,
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, WRITES, 0, 1),
+        KILL,
+        ALLOW,
         ALLOW,
     };
     struct sock_fprog program = { sizeof filter / sizeof filter[0], filter };
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
 /* Open, plan, run, close: 0 if all is right. */
@@ -98,7 +121,7 @@ static void system_calls(void **unused)
     assert_true(WIFSIGNALED(child_status(starts_a_program)));
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -179,7 +202,9 @@ static void short_of_memory(void **unused)
     (void)unused;
     CASE_NEEDS_CUBINS;
     struct stub_state *stub = case_reset();
-    struct ptxmm_options options = { .driver = case_stub_path(), .ptx_dir = "/tmp", .image_dir = NULL };
+    struct ptxmm_options options = { .driver = case_stub_path(),
+                                     .ptx_dir = "/tmp",
+                                     .image_dir = NULL };
     struct ptxmm_problem problem = case_problem(256, 256, 256);
     struct ptxmm_error error;
     int done = 0, failures = 0;
@@ -193,8 +218,10 @@ static void short_of_memory(void **unused)
             status = ptxmm_plan_create(mm, &problem, NULL, &plan, &error);
         done = fails_at >= 0; // there were not so many
         fails_at = -1;
-        // Our own say MEMORY; the dynamic linker's make it find no driver; the stub's are its failure.
-        if (status != PTXMM_OK && status != PTXMM_ERROR_MEMORY && status != PTXMM_ERROR_NO_DRIVER && status != PTXMM_ERROR_DRIVER)
+        // Our own say MEMORY; the dynamic linker's make it find no driver; the stub's are its
+        // failure.
+        if (status != PTXMM_OK && status != PTXMM_ERROR_MEMORY && status != PTXMM_ERROR_NO_DRIVER &&
+            status != PTXMM_ERROR_DRIVER)
             fail_msg("allocation %ld: %s", at, error.text);
         assert_int_equal(status, error.status);
         assert_true(status == PTXMM_OK || plan == NULL);

@@ -14,7 +14,8 @@ static struct ptxmm_device h200(void)
     return device;
 }
 
-static size_t choose(const struct ptxmm_device *device, const struct ptxmm_problem *problem, struct ptxmm_candidate *candidates)
+static size_t choose(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                     struct ptxmm_candidate *candidates)
 {
     struct ptxmm_error error;
     size_t count;
@@ -39,25 +40,27 @@ static struct ptxmm_candidate verdict(const struct ptxmm_problem *problem, const
 
 static const char bf16_kernel[] = "sm90_gemm_bf16_128x256";
 
-static void expect(const char *what, const struct ptxmm_problem *problem, enum ptxmm_reason reason, const char *field, int64_t has,
-                   int64_t needs)
+static void expect(const char *what, const struct ptxmm_problem *problem, enum ptxmm_reason reason,
+                   const char *field, int64_t has, int64_t needs)
 {
     struct ptxmm_candidate c = verdict(problem, bf16_kernel);
     char text[256];
     int length = ptxmm_candidate_describe(&c, text, sizeof text);
     assert_int_equal(length, strlen(text));
-    if (c.reason != reason || (reason && (strcmp(c.field, field) || c.has != has || c.needs != needs)))
-        fail_msg("%s: %s %s %lld %lld, must be %s %s %lld %lld; %s", what, ptxmm_reason_name(c.reason), c.field, (long long)c.has,
-                 (long long)c.needs, ptxmm_reason_name(reason), field, (long long)has, (long long)needs, text);
+    if (c.reason != reason ||
+        (reason && (strcmp(c.field, field) || c.has != has || c.needs != needs)))
+        fail_msg("%s: %s %s %lld %lld, must be %s %s %lld %lld; %s", what,
+                 ptxmm_reason_name(c.reason), c.field, (long long)c.has, (long long)c.needs,
+                 ptxmm_reason_name(reason), field, (long long)has, (long long)needs, text);
     if (reason && !strstr(text, field))
         fail_msg("%s does not name %s", text, field);
     assert_non_null(strstr(text, bf16_kernel));
 }
-#define EXPECT(change, reason, field, has, needs)                                \
-    do {                                                                         \
-        struct ptxmm_problem p = case_problem(64, 64, 64);                       \
-        change;                                                                  \
-        expect(#change, &p, PTXMM_REASON_##reason, field, has, needs);           \
+#define EXPECT(change, reason, field, has, needs)                      \
+    do {                                                               \
+        struct ptxmm_problem p = case_problem(64, 64, 64);             \
+        change;                                                        \
+        expect(#change, &p, PTXMM_REASON_##reason, field, has, needs); \
     } while (0)
 
 /* Alignment and strides: the operand is named, in bytes. */
@@ -84,13 +87,15 @@ static void alignment(void **unused)
     EXPECT(p.a.ld = INT64_C(1) << 39, SIZE, "a.ld", INT64_C(1) << 40, (INT64_C(1) << 40) - 16);
     EXPECT(p.d.ld = INT64_C(1) << 39, SIZE, "d.ld", INT64_C(1) << 40, (INT64_C(1) << 40) - 16);
     // fp8 with ld = 4104: no kernel of these types yet, and that is what is said.
-    EXPECT(p.k = 4096; p.a.type = p.b.type = PTXMM_E4M3; p.a.ld = 4104, TYPE, "a.type", PTXMM_E4M3, PTXMM_BF16);
+    EXPECT(p.k = 4096; p.a.type = p.b.type = PTXMM_E4M3;
+           p.a.ld = 4104, TYPE, "a.type", PTXMM_E4M3, PTXMM_BF16);
     char text[256];
     struct ptxmm_problem p = case_problem(64, 64, 64);
     p.a.ld = 65;
     struct ptxmm_candidate c = verdict(&p, bf16_kernel);
     ptxmm_candidate_describe(&c, text, sizeof text);
-    assert_string_equal(text, "sm90_gemm_bf16_128x256: a.ld is 130 bytes, must be a multiple of 16");
+    assert_string_equal(text,
+                        "sm90_gemm_bf16_128x256: a.ld is 130 bytes, must be a multiple of 16");
 }
 
 /* Every other reason that a pack of plain kernels has. */
@@ -101,33 +106,41 @@ static void reasons(void **unused)
     EXPECT(p.b.type = PTXMM_F16, TYPE, "b.type", PTXMM_F16, PTXMM_BF16);
     EXPECT(p.d.type = PTXMM_F32, TYPE, "d.type", PTXMM_F32, PTXMM_BF16);
     EXPECT(p.c.type = PTXMM_F32, TYPE, "c.type", PTXMM_F32, PTXMM_BF16);
-    EXPECT(p.a.type = p.b.type = PTXMM_F32, TYPE, "a.type", PTXMM_F32, PTXMM_BF16); // f32 is never computed in less
+    EXPECT(p.a.type = p.b.type = PTXMM_F32, TYPE, "a.type", PTXMM_F32,
+           PTXMM_BF16); // f32 is never computed in less
     EXPECT(p.a.layout = PTXMM_MN_MAJOR, LAYOUT, "a.layout", PTXMM_MN_MAJOR, PTXMM_K_MAJOR);
     EXPECT(p.b.layout = PTXMM_MN_MAJOR, LAYOUT, "b.layout", PTXMM_MN_MAJOR, PTXMM_K_MAJOR);
-    EXPECT(p.c.type = PTXMM_BF16; p.c.layout = PTXMM_COL_MAJOR, LAYOUT, "c.layout", PTXMM_COL_MAJOR, PTXMM_ROW_MAJOR);
+    EXPECT(p.c.type = PTXMM_BF16;
+           p.c.layout = PTXMM_COL_MAJOR, LAYOUT, "c.layout", PTXMM_COL_MAJOR, PTXMM_ROW_MAJOR);
     EXPECT(p.d.layout = PTXMM_COL_MAJOR, LAYOUT, "d.layout", PTXMM_COL_MAJOR, PTXMM_ROW_MAJOR);
     EXPECT(p.m = INT64_C(1) << 31, SIZE, "m", INT64_C(1) << 31, INT32_MAX);
     EXPECT(p.n = INT64_C(1) << 31, SIZE, "n", INT64_C(1) << 31, INT32_MAX);
     EXPECT(p.k = INT64_C(1) << 31, SIZE, "k", INT64_C(1) << 31, INT32_MAX);
     EXPECT(p.m = (INT64_C(1) << 25) + 1, NONE, "", 0, 0); // more than 2^31 elements of D
     EXPECT(p.m = INT32_MAX; p.n = 1 << 20, SIZE, "n", 1 << 20, 127 * 256); // more than 2^31 tiles
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.batch_stride = 4096, KIND, "kind", PTXMM_BATCH_STRIDED, PTXMM_DENSE);
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.batch_stride = 4096; p.b.batch_stride = 0, KIND, "kind",
-           PTXMM_BATCH_STRIDED, PTXMM_DENSE);
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 1; p.a.batch_stride = INT64_C(1) << 33, NONE, "", 0, 0);
+    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2;
+           p.d.batch_stride = 4096, KIND, "kind", PTXMM_BATCH_STRIDED, PTXMM_DENSE);
+    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.batch_stride = 4096;
+           p.b.batch_stride = 0, KIND, "kind", PTXMM_BATCH_STRIDED, PTXMM_DENSE);
+    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 1;
+           p.a.batch_stride = INT64_C(1) << 33, NONE, "", 0, 0);
     EXPECT(p.kind = PTXMM_GROUPED_K; p.batch = 3, KIND, "kind", PTXMM_GROUPED_K, PTXMM_DENSE);
     EXPECT(p.a.scale = PTXMM_SCALE_VECTOR, SCALE, "a.scale", PTXMM_SCALE_VECTOR, PTXMM_SCALE_NONE);
     EXPECT(p.d.scale = PTXMM_SCALE_TENSOR, SCALE, "d.scale", PTXMM_SCALE_TENSOR, PTXMM_SCALE_NONE);
-    EXPECT(p.epilogue.bias = PTXMM_PER_ROW; p.epilogue.bias_type = PTXMM_F32, EPILOGUE, "epilogue.bias", PTXMM_PER_ROW, 0);
+    EXPECT(p.epilogue.bias = PTXMM_PER_ROW;
+           p.epilogue.bias_type = PTXMM_F32, EPILOGUE, "epilogue.bias", PTXMM_PER_ROW, 0);
     EXPECT(p.epilogue.activation = PTXMM_SILU, EPILOGUE, "epilogue.activation", PTXMM_SILU, 0);
     EXPECT(p.epilogue.gated = 1, EPILOGUE, "epilogue.gated", 1, 0);
     EXPECT(p.epilogue.row_scale = PTXMM_PER_ROW, EPILOGUE, "epilogue.row_scale", PTXMM_PER_ROW, 0);
-    EXPECT(p.epilogue.column_scale = PTXMM_PER_COLUMN, EPILOGUE, "epilogue.column_scale", PTXMM_PER_COLUMN, 0);
+    EXPECT(p.epilogue.column_scale = PTXMM_PER_COLUMN, EPILOGUE, "epilogue.column_scale",
+           PTXMM_PER_COLUMN, 0);
     EXPECT(p.epilogue.amax = 1, EPILOGUE, "epilogue.amax", 1, 0);
-    EXPECT(p.accumulate = PTXMM_ACCUMULATE_FAST, ACCUMULATE, "accumulate", PTXMM_ACCUMULATE_FAST, 0);
+    EXPECT(p.accumulate = PTXMM_ACCUMULATE_FAST, ACCUMULATE, "accumulate", PTXMM_ACCUMULATE_FAST,
+           0);
     EXPECT(p.prefer.deterministic = 1; p.prefer.batch_invariant = 1, NONE, "", 0, 0);
     const char *other = "sm90_gemm_bf16_128x128";
-    EXPECT(p.prefer.kernel = other, NOT_ASKED, "prefer.kernel", (int64_t)kernels_index(ptxmm_kernel_by_name(other)),
+    EXPECT(p.prefer.kernel = other, NOT_ASKED, "prefer.kernel",
+           (int64_t)kernels_index(ptxmm_kernel_by_name(other)),
            (int64_t)kernels_index(ptxmm_kernel_by_name(bf16_kernel)));
     EXPECT(p.prefer.kernel = bf16_kernel, NONE, "", 0, 0);
 }
@@ -169,18 +182,20 @@ static void architectures(void **unused)
                 assert_int_equal(c->reason == PTXMM_REASON_ARCHITECTURE, !matches);
                 if (!matches) {
                     assert_string_equal(c->field, "arch");
-                    assert_true(c->has == arch && c->needs == kernels_target_arch(c->kernel->target));
+                    assert_true(c->has == arch &&
+                                c->needs == kernels_target_arch(c->kernel->target));
                 }
             }
         }
     }
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------------- */
+/* ---- properties ---------------------------------------------------------------------------- */
 
 static int64_t random_size(uint64_t *seed)
 {
-    static const int64_t marks[] = { 0, 1, 2, 8, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4096, 8192, 65536, 1 << 25 };
+    static const int64_t marks[] = { 0,   1,   2,   8,   63,   64,   65,   127,   128,
+                                     129, 255, 256, 257, 1000, 4096, 8192, 65536, 1 << 25 };
     uint64_t r = case_random(seed);
     switch (r % 3) {
     case 0: return marks[(r >> 8) % (sizeof marks / sizeof marks[0])];
@@ -207,15 +222,19 @@ static struct ptxmm_problem random_problem(uint64_t *seed)
     return p;
 }
 
-static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_device *device, const struct ptxmm_problem *p)
+static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_device *device,
+                         const struct ptxmm_problem *p)
 {
     const struct ptxmm_kernel_info *kernel = c->kernel;
     assert_true(kernels_target_runs_on(kernel->target, device->arch));
-    int64_t tiles = (p->m + kernel->tile_m - 1) / kernel->tile_m * ((p->n + kernel->tile_n - 1) / kernel->tile_n);
+    int64_t tiles = (p->m + kernel->tile_m - 1) / kernel->tile_m *
+                    ((p->n + kernel->tile_n - 1) / kernel->tile_n);
     assert_true(c->tiles == tiles);
     if (tiles == 0)
         return;
-    int64_t sms = p->prefer.sm_budget && p->prefer.sm_budget < device->sm_count ? p->prefer.sm_budget : device->sm_count;
+    int64_t sms = p->prefer.sm_budget && p->prefer.sm_budget < device->sm_count
+                      ? p->prefer.sm_budget
+                      : device->sm_count;
     if (kernel->schedule == PTXMM_SCHEDULE_STATIC && kernel->cluster == 1) {
         assert_true(c->ctas >= 1 && c->ctas <= sms && c->ctas <= tiles);
         // No more rounds than all SMs would take, and no CTA that could be left out.
@@ -226,9 +245,11 @@ static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_dev
     }
     // The roofline is a bound, and it is what it says.
     assert_true(c->seconds > c->compute_seconds && c->seconds > c->memory_seconds);
-    double bytes = 2.0 * ((double)p->m * (double)p->k + (double)p->n * (double)p->k) +
-                   (double)p->m * (double)p->n * (p->d.type == PTXMM_F32 ? 4 : 2) * (p->c.type ? 2 : 1);
-    assert_true(fabs(c->memory_seconds / (bytes / (double)device->memory_bytes_per_second) - 1) < 1e-9);
+    double bytes =
+        2.0 * ((double)p->m * (double)p->k + (double)p->n * (double)p->k) +
+        (double)p->m * (double)p->n * (p->d.type == PTXMM_F32 ? 4 : 2) * (p->c.type ? 2 : 1);
+    assert_true(fabs(c->memory_seconds / (bytes / (double)device->memory_bytes_per_second) - 1) <
+                1e-9);
     assert_true(c->tensor_busy >= 0 && c->tensor_busy < 1);
     if (p->k > 0)
         assert_true(c->tensor_busy > 0 && c->compute_seconds > 0);
@@ -256,22 +277,26 @@ static void properties(void **unused)
             assert_memory_equal(text, name, strlen(name));
             if (c->reason == PTXMM_REASON_NONE) {
                 check_usable(c, &device, &problem);
-                assert_true(!before || (before->reason == PTXMM_REASON_NONE && before->seconds <= c->seconds));
+                assert_true(!before ||
+                            (before->reason == PTXMM_REASON_NONE && before->seconds <= c->seconds));
                 usable++;
             } else {
-                assert_true(c->field && c->field[0] && c->has != c->needs && c->seconds == 0 && c->tiles == 0);
+                assert_true(c->field && c->field[0] && c->has != c->needs && c->seconds == 0 &&
+                            c->tiles == 0);
                 assert_non_null(strstr(text, c->field));
                 if (before && before->reason != PTXMM_REASON_NONE)
                     assert_true(kernels_index(before->kernel) < kernels_index(c->kernel));
                 rejected++;
             }
         }
-        assert_true(seen == (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1)); // every kernel once
+        assert_true(seen ==
+                    (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1)); // every kernel once
         // The same again: a pure function. And short arrays hold the front of it.
         struct ptxmm_candidate again[MOST];
         choose(&device, &problem, again);
         for (size_t j = 0; j < count; j++)
-            assert_true(again[j].kernel == candidates[j].kernel && again[j].seconds == candidates[j].seconds);
+            assert_true(again[j].kernel == candidates[j].kernel &&
+                        again[j].seconds == candidates[j].seconds);
         size_t number;
         struct ptxmm_candidate first;
         assert_int_equal(ptxmm_select(&device, &problem, &first, 1, &number, NULL), PTXMM_OK);
@@ -293,7 +318,8 @@ static double best_seconds(int64_t m, int64_t n, int64_t k)
     return candidates[0].seconds;
 }
 
-/* A larger problem never takes noticeably less time. (It may take a little less: another raster, another number of CTAs.) */
+/* A larger problem never takes noticeably less time. (It may take a little less: another raster,
+ * another number of CTAs.) */
 static void monotone(void **unused)
 {
     (void)unused;
@@ -301,16 +327,19 @@ static void monotone(void **unused)
     for (size_t i = 0; i < 4; i++) {
         double m_before = 0, n_before = 0, k_before = 0;
         for (int64_t size = 64; size <= 20000; size += 64 + size / 64 * 8) {
-            double m = best_seconds(size, others[i], 4096), n = best_seconds(others[i], size, 4096), k = best_seconds(4096, others[i], size);
+            double m = best_seconds(size, others[i], 4096), n = best_seconds(others[i], size, 4096),
+                   k = best_seconds(4096, others[i], size);
             if (m < 0.97 * m_before || n < 0.97 * n_before || k < 0.97 * k_before)
-                fail_msg("size %lld, other %lld: m %g after %g, n %g after %g, k %g after %g", (long long)size,
-                         (long long)others[i], m, m_before, n, n_before, k, k_before);
+                fail_msg("size %lld, other %lld: m %g after %g, n %g after %g, k %g after %g",
+                         (long long)size, (long long)others[i], m, m_before, n, n_before, k,
+                         k_before);
             m_before = m, n_before = n, k_before = k;
         }
     }
 }
 
-/* Measured on an H200 (cool: 8 launches after a rest), in microseconds; the prediction must be near. */
+/* Measured on an H200 (cool: 8 launches after a rest), in microseconds; the prediction must be
+ * near. */
 static void near_measurements(void **unused)
 {
     (void)unused;
@@ -318,14 +347,15 @@ static void near_measurements(void **unused)
         int64_t m, n, k;
         double us;
     } rows[] = {
-        { 8192, 8192, 8192, 1325 }, { 4096, 4096, 4096, 168 }, { 16384, 8192, 8192, 2624 }, { 8192, 4096, 7168, 573 },
-        { 2048, 2048, 2048, 25.6 },
+        { 8192, 8192, 8192, 1325 }, { 4096, 4096, 4096, 168 },  { 16384, 8192, 8192, 2624 },
+        { 8192, 4096, 7168, 573 },  { 2048, 2048, 2048, 25.6 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double us = 1e6 * best_seconds(rows[i].m, rows[i].n, rows[i].k);
         if (fabs(us / rows[i].us - 1) > 0.12)
-            fail_msg("%lld x %lld x %lld: predicted %.1f us, measured %.1f us", (long long)rows[i].m, (long long)rows[i].n,
-                     (long long)rows[i].k, us, rows[i].us);
+            fail_msg("%lld x %lld x %lld: predicted %.1f us, measured %.1f us",
+                     (long long)rows[i].m, (long long)rows[i].n, (long long)rows[i].k, us,
+                     rows[i].us);
     }
 }
 
@@ -341,8 +371,9 @@ static void small_problems(void **unused)
     problem.prefer.kernel = bf16_kernel;
     choose(&device, &problem, candidates);
     assert_string_equal(candidates[0].kernel->name, bf16_kernel);
-    assert_int_equal(candidates[1].reason, candidates[1].kernel->target[3] == '9' ? PTXMM_REASON_NOT_ASKED
-                                                                                 : PTXMM_REASON_ARCHITECTURE);
+    assert_int_equal(candidates[1].reason, candidates[1].kernel->target[3] == '9'
+                                               ? PTXMM_REASON_NOT_ASKED
+                                               : PTXMM_REASON_ARCHITECTURE);
 }
 
 static void offences(void **unused)
@@ -353,15 +384,19 @@ static void offences(void **unused)
     struct ptxmm_error error;
     size_t count;
     struct ptxmm_device device = h200();
-    case_check_error(&error, ptxmm_select(&device, &problem, &candidate, 1, NULL, &error), PTXMM_ERROR_ARGUMENT, "count is NULL", NULL);
-    case_check_error(&error, ptxmm_select(NULL, &problem, &candidate, 1, &count, &error), PTXMM_ERROR_ARGUMENT, "device is NULL", NULL);
-    case_check_error(&error, ptxmm_select(&device, NULL, &candidate, 1, &count, &error), PTXMM_ERROR_ARGUMENT, "problem is NULL", NULL);
-    case_check_error(&error, ptxmm_select(&device, &problem, NULL, 1, &count, &error), PTXMM_ERROR_ARGUMENT, "candidates is NULL", NULL);
-#define OFFENCE(member, value)                                                                                           \
-    device = h200();                                                                                                     \
-    device.member = value;                                                                                               \
-    case_check_error(&error, ptxmm_select(&device, &problem, &candidate, 1, &count, &error), PTXMM_ERROR_ARGUMENT,       \
-                     "device." #member, NULL);                                                                           \
+    case_check_error(&error, ptxmm_select(&device, &problem, &candidate, 1, NULL, &error),
+                     PTXMM_ERROR_ARGUMENT, "count is NULL", NULL);
+    case_check_error(&error, ptxmm_select(NULL, &problem, &candidate, 1, &count, &error),
+                     PTXMM_ERROR_ARGUMENT, "device is NULL", NULL);
+    case_check_error(&error, ptxmm_select(&device, NULL, &candidate, 1, &count, &error),
+                     PTXMM_ERROR_ARGUMENT, "problem is NULL", NULL);
+    case_check_error(&error, ptxmm_select(&device, &problem, NULL, 1, &count, &error),
+                     PTXMM_ERROR_ARGUMENT, "candidates is NULL", NULL);
+#define OFFENCE(member, value)                                                               \
+    device = h200();                                                                         \
+    device.member = value;                                                                   \
+    case_check_error(&error, ptxmm_select(&device, &problem, &candidate, 1, &count, &error), \
+                     PTXMM_ERROR_ARGUMENT, "device." #member, NULL);                         \
     assert_int_equal(count, 0);
     OFFENCE(arch, 0)
     OFFENCE(sm_count, 0)
@@ -374,17 +409,24 @@ static void offences(void **unused)
     assert_true(ptxmm_candidate_describe(NULL, text, sizeof text) > 0);
     struct ptxmm_candidate none = { 0 };
     assert_true(ptxmm_candidate_describe(&none, text, sizeof text) > 0);
-    struct ptxmm_candidate rejected = { .kernel = ptxmm_kernel(0), .reason = PTXMM_REASON_ALIGNMENT, .field = "a.ld", .has = 130, .needs = 16 };
+    struct ptxmm_candidate rejected = { .kernel = ptxmm_kernel(0),
+                                        .reason = PTXMM_REASON_ALIGNMENT,
+                                        .field = "a.ld",
+                                        .has = 130,
+                                        .needs = 16 };
     int full = ptxmm_candidate_describe(&rejected, NULL, 0);
-    assert_true(full > 20 && ptxmm_candidate_describe(&rejected, text, 10) == full && strlen(text) == 9);
+    assert_true(full > 20 && ptxmm_candidate_describe(&rejected, text, 10) == full &&
+                strlen(text) == 9);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alignment),         cmocka_unit_test(reasons),        cmocka_unit_test(devices),
-        cmocka_unit_test(architectures),     cmocka_unit_test(properties),     cmocka_unit_test(monotone),
-        cmocka_unit_test(near_measurements), cmocka_unit_test(small_problems), cmocka_unit_test(offences),
+        cmocka_unit_test(alignment),         cmocka_unit_test(reasons),
+        cmocka_unit_test(devices),           cmocka_unit_test(architectures),
+        cmocka_unit_test(properties),        cmocka_unit_test(monotone),
+        cmocka_unit_test(near_measurements), cmocka_unit_test(small_problems),
+        cmocka_unit_test(offences),
     };
     return cmocka_run_group_tests_name("lib/select", tests, NULL, NULL);
 }

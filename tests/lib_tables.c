@@ -20,7 +20,8 @@ static void statuses(void **unused)
         assert_memory_equal(ptxmm_status_name((enum ptxmm_status)i), "PTXMM_", 6);
         assert_true(strlen(ptxmm_status_text((enum ptxmm_status)i)) > 6);
         for (int j = 0; j < i; j++)
-            assert_string_not_equal(ptxmm_status_text((enum ptxmm_status)i), ptxmm_status_text((enum ptxmm_status)j));
+            assert_string_not_equal(ptxmm_status_text((enum ptxmm_status)i),
+                                    ptxmm_status_text((enum ptxmm_status)j));
     }
     assert_string_equal(ptxmm_status_name(PTXMM_OK), "PTXMM_OK");
     assert_string_equal(ptxmm_status_name(PTXMM_ERROR_ARGUMENT), "PTXMM_ERROR_ARGUMENT");
@@ -36,20 +37,21 @@ static void reasons(void **unused)
 {
     (void)unused;
     int next = 0;
-#define CHECK(name, value, text)                                         \
-    assert_int_equal(PTXMM_REASON_##name, next++);                       \
-    assert_string_equal(ptxmm_reason_name(PTXMM_REASON_##name), #name);  \
+#define CHECK(name, value, text)                                        \
+    assert_int_equal(PTXMM_REASON_##name, next++);                      \
+    assert_string_equal(ptxmm_reason_name(PTXMM_REASON_##name), #name); \
     assert_string_equal(ptxmm_reason_text(PTXMM_REASON_##name), text);
     PTXMM_REASON_LIST(CHECK)
 #undef CHECK
     assert_string_equal(ptxmm_reason_name((enum ptxmm_reason)next), "UNKNOWN");
-    assert_string_equal(ptxmm_reason_text((enum ptxmm_reason)-1), "unknown reason");
+    assert_string_equal(ptxmm_reason_text((enum ptxmm_reason) - 1), "unknown reason");
 }
 
 static void version(void **unused)
 {
     (void)unused;
-    assert_int_equal(ptxmm_version(), 10000 * PTXMM_VERSION_MAJOR + 100 * PTXMM_VERSION_MINOR + PTXMM_VERSION_PATCH);
+    assert_int_equal(ptxmm_version(),
+                     10000 * PTXMM_VERSION_MAJOR + 100 * PTXMM_VERSION_MINOR + PTXMM_VERSION_PATCH);
 }
 
 static void kernels(void **unused)
@@ -72,7 +74,8 @@ static void kernels(void **unused)
         assert_memory_equal(kernel->name, prefix, strlen(prefix));
         assert_true(kernels_target_runs_on(kernel->target, arch));
         assert_true(timing_knows(arch)); // else selection could not compare it
-        assert_true(kernel->tile_m && kernel->tile_n && kernel->tile_k && kernel->stages && kernel->cluster);
+        assert_true(kernel->tile_m && kernel->tile_n && kernel->tile_k && kernel->stages &&
+                    kernel->cluster);
         assert_true(kernel->threads % 32 == 0 && kernel->threads <= 1024);
         assert_true(kernel->shared_bytes <= 232448);
         assert_int_equal(kernel->abi_version, PTXMM_ABI_VERSION);
@@ -88,9 +91,9 @@ static void targets(void **unused)
         const char *target;
         int runs_on[4];
     } rows[] = {
-        { "sm_90a", { 90 } },           { "sm_100a", { 100 } },      { "sm_103a", { 103 } },
-        { "sm_100f", { 100, 103 } },    { "sm_103f", { 103 } },      { "sm_110f", { 110 } },
-        { "sm_120f", { 120, 121 } },    { "sm_121f", { 121 } },      { "sm_120a", { 120 } },
+        { "sm_90a", { 90 } },        { "sm_100a", { 100 } }, { "sm_103a", { 103 } },
+        { "sm_100f", { 100, 103 } }, { "sm_103f", { 103 } }, { "sm_110f", { 110 } },
+        { "sm_120f", { 120, 121 } }, { "sm_121f", { 121 } }, { "sm_120a", { 120 } },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int arch = 50; arch <= 121; arch++) {
@@ -116,8 +119,9 @@ static void hashes(void **unused)
         { "abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
         { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
-        { "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu", 1,
-          "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1" },
+        { "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmn"
+          "hijklmnoijklmnopjklmnopqklmnopqrlmnopqrsmnopqrstnopqrstu",
+          1, "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1" },
         { "a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0" },
         { "a", 55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318" },
         { "a", 56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a" },
@@ -156,7 +160,8 @@ static void images(void **unused)
     }
 }
 
-/* The encoder's wrong bit, 21 of the second word, is cleared for tensors that are small and not dense, and only for those. */
+/* The encoder's wrong bit, 21 of the second word, is cleared for tensors that are small and not
+ * dense, and only for those. */
 static void small_maps(void **unused)
 {
     (void)unused;
@@ -164,11 +169,11 @@ static void small_maps(void **unused)
         struct extent extent;
         int cleared;
     } rows[] = {
-        { { 64, 64, 72, 16 }, 1 },                        // 64 x 64 of f16, ld = 72
-        { { 64, 64, 64, 16 }, 0 },                        // dense
-        { { 64, 1, 72, 16 }, 0 },                         // one row is dense
-        { { 64, 910, 72, 16 }, 1 },                       // 131,040 bytes
-        { { 64, 911, 72, 16 }, 0 },                       // 131,184 bytes
+        { { 64, 64, 72, 16 }, 1 },  // 64 x 64 of f16, ld = 72
+        { { 64, 64, 64, 16 }, 0 },  // dense
+        { { 64, 1, 72, 16 }, 0 },   // one row is dense
+        { { 64, 910, 72, 16 }, 1 }, // 131,040 bytes
+        { { 64, 911, 72, 16 }, 0 }, // 131,184 bytes
         { { 8, INT64_C(1) << 31, INT64_C(1) << 31, 32 }, 0 },
         { { 8, 2, INT64_C(1) << 38, 32 }, 0 },
     };
@@ -197,17 +202,20 @@ static void known_devices(void **unused)
     assert_int_equal(device.arch, 100);
     assert_int_equal(ptxmm_device_known("sm100", &same, NULL), PTXMM_OK);
     assert_memory_equal(&device, &same, sizeof device);
-    case_check_error(&error, ptxmm_device_known("a100", &device, &error), PTXMM_ERROR_ARGUMENT, "\"a100\"", "h200", NULL);
-    case_check_error(&error, ptxmm_device_known(NULL, &device, &error), PTXMM_ERROR_ARGUMENT, "name is NULL", NULL);
-    case_check_error(&error, ptxmm_device_known("h200", NULL, &error), PTXMM_ERROR_ARGUMENT, "device is NULL", NULL);
+    case_check_error(&error, ptxmm_device_known("a100", &device, &error), PTXMM_ERROR_ARGUMENT,
+                     "\"a100\"", "h200", NULL);
+    case_check_error(&error, ptxmm_device_known(NULL, &device, &error), PTXMM_ERROR_ARGUMENT,
+                     "name is NULL", NULL);
+    case_check_error(&error, ptxmm_device_known("h200", NULL, &error), PTXMM_ERROR_ARGUMENT,
+                     "device is NULL", NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statuses), cmocka_unit_test(reasons), cmocka_unit_test(version), cmocka_unit_test(kernels),
-        cmocka_unit_test(targets),  cmocka_unit_test(hashes),  cmocka_unit_test(images),  cmocka_unit_test(small_maps),
-        cmocka_unit_test(known_devices),
+        cmocka_unit_test(statuses), cmocka_unit_test(reasons),    cmocka_unit_test(version),
+        cmocka_unit_test(kernels),  cmocka_unit_test(targets),    cmocka_unit_test(hashes),
+        cmocka_unit_test(images),   cmocka_unit_test(small_maps), cmocka_unit_test(known_devices),
     };
     return cmocka_run_group_tests_name("lib/tables", tests, NULL, NULL);
 }

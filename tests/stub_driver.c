@@ -1,4 +1,5 @@
-/* stub_driver.c -- see stub_driver.h. Built as a shared library; exports the entry points that the loader calls. */
+/* stub_driver.c -- see stub_driver.h. Built as a shared library; exports the entry points that the
+ * loader calls. */
 #define _GNU_SOURCE
 #include "stub_driver.h"
 
@@ -36,11 +37,19 @@ EXPORT void stub_reset(void)
     state.driver_version = 13000;
     state.device_count = 1;
     for (int i = 0; i < STUB_DEVICES; i++) {
-        // An H200 as its driver describes it: 2619 MHz HBM at 6144 bits would be less than the data sheet, so 3125.
+        // An H200 as its driver describes it: 2619 MHz HBM at 6144 bits would be less than the data
+        // sheet, so 3125.
         state.devices[i] = (struct stub_device){
-            .major = 9, .minor = 0, .sms = 132, .shared_bytes = 232448, .clock_khz = 1980000, .l2_bytes = 60 << 20,
-            .memory_khz = 3125000, .bus_bits = 6144,
-            .memory_from = (uint64_t)(i + 1) << 40, .memory_to = ((uint64_t)(i + 1) << 40) + (UINT64_C(1) << 39),
+            .major = 9,
+            .minor = 0,
+            .sms = 132,
+            .shared_bytes = 232448,
+            .clock_khz = 1980000,
+            .l2_bytes = 60 << 20,
+            .memory_khz = 3125000,
+            .bus_bits = 6144,
+            .memory_from = (uint64_t)(i + 1) << 40,
+            .memory_to = ((uint64_t)(i + 1) << 40) + (UINT64_C(1) << 39),
         };
         for (int j = 0; j < CONTEXTS; j++)
             contexts[i][j].device = i;
@@ -63,20 +72,21 @@ static CUresult fails(const char *call)
 {
     if (!state.fail_call || strcmp(state.fail_call, call))
         return CUDA_SUCCESS;
-    return atomic_fetch_add(&state.fail_calls, 1) < state.fail_after ? CUDA_SUCCESS : state.fail_result;
+    return atomic_fetch_add(&state.fail_calls, 1) < state.fail_after ? CUDA_SUCCESS
+                                                                     : state.fail_result;
 }
 
-#define MAY_FAIL                                 \
-    do {                                         \
-        CUresult result_ = fails(__func__);      \
-        if (result_ != CUDA_SUCCESS)             \
-            return result_;                      \
+#define MAY_FAIL                            \
+    do {                                    \
+        CUresult result_ = fails(__func__); \
+        if (result_ != CUDA_SUCCESS)        \
+            return result_;                 \
     } while (0)
 
-#define NEEDS(condition, otherwise)              \
-    do {                                         \
-        if (!(condition))                        \
-            return otherwise;                    \
+#define NEEDS(condition, otherwise) \
+    do {                            \
+        if (!(condition))           \
+            return otherwise;       \
     } while (0)
 
 EXPORT CUresult cuDriverGetVersion(int *version)
@@ -100,19 +110,12 @@ static const struct {
     const char *name;
 } results[] = {
 #define RESULT(name) { name, #name },
-    RESULT(CUDA_SUCCESS)
-    RESULT(CUDA_ERROR_INVALID_VALUE)
-    RESULT(CUDA_ERROR_OUT_OF_MEMORY)
-    RESULT(CUDA_ERROR_NOT_INITIALIZED)
-    RESULT(CUDA_ERROR_NO_DEVICE)
-    RESULT(CUDA_ERROR_INVALID_IMAGE)
-    RESULT(CUDA_ERROR_NO_BINARY_FOR_GPU)
-    RESULT(CUDA_ERROR_NOT_FOUND)
-    RESULT(CUDA_ERROR_ILLEGAL_ADDRESS)
-    RESULT(CUDA_ERROR_MISALIGNED_ADDRESS)
-    RESULT(CUDA_ERROR_LAUNCH_FAILED)
-    RESULT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
-    RESULT(CUDA_ERROR_UNKNOWN)
+    RESULT(CUDA_SUCCESS) RESULT(CUDA_ERROR_INVALID_VALUE) RESULT(CUDA_ERROR_OUT_OF_MEMORY)
+        RESULT(CUDA_ERROR_NOT_INITIALIZED) RESULT(CUDA_ERROR_NO_DEVICE)
+            RESULT(CUDA_ERROR_INVALID_IMAGE) RESULT(CUDA_ERROR_NO_BINARY_FOR_GPU)
+                RESULT(CUDA_ERROR_NOT_FOUND) RESULT(CUDA_ERROR_ILLEGAL_ADDRESS)
+                    RESULT(CUDA_ERROR_MISALIGNED_ADDRESS) RESULT(CUDA_ERROR_LAUNCH_FAILED)
+                        RESULT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) RESULT(CUDA_ERROR_UNKNOWN)
 #undef RESULT
 };
 
@@ -200,7 +203,8 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type)
+EXPORT CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
+                                    CUdevResourceType type)
 {
     MAY_FAIL;
     NEEDS(context && type == CU_DEV_RESOURCE_TYPE_SM, CUDA_ERROR_INVALID_VALUE);
@@ -218,7 +222,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
     return state.context_fault;
 }
 
-EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
+                                      CUdeviceptr address)
 {
     MAY_FAIL;
     for (int i = 0; i < state.device_count; i++) {
@@ -236,8 +241,9 @@ EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 }
 
 /* A cubin is an ELF file, text has a .version line; anything else is no image. */
-EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options, void **values, unsigned count,
-                                  CUlibraryOption *library_options, void **library_values, unsigned library_count)
+EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options,
+                                  void **values, unsigned count, CUlibraryOption *library_options,
+                                  void **library_values, unsigned library_count)
 {
     MAY_FAIL;
     (void)library_options, (void)library_values, (void)library_count;
@@ -274,19 +280,23 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const ch
 {
     MAY_FAIL;
     struct stub_library *loaded = (struct stub_library *)library;
-    NEEDS(loaded && loaded->magic == LIBRARY_MAGIC && strlen(name) < sizeof loaded->name, CUDA_ERROR_INVALID_HANDLE);
+    NEEDS(loaded && loaded->magic == LIBRARY_MAGIC && strlen(name) < sizeof loaded->name,
+          CUDA_ERROR_INVALID_HANDLE);
     strcpy(loaded->name, name);
     *kernel = (CUkernel)loaded;
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                     CUdevice device)
 {
     MAY_FAIL;
-    NEEDS(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && ((struct stub_library *)kernel)->magic == LIBRARY_MAGIC,
+    NEEDS(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+              ((struct stub_library *)kernel)->magic == LIBRARY_MAGIC,
           CUDA_ERROR_INVALID_VALUE);
     NEEDS(value <= state.devices[device].shared_bytes, CUDA_ERROR_INVALID_VALUE);
-    int at = atomic_fetch_add(&state.attributes_set, 1) % (int)(sizeof state.attribute / sizeof state.attribute[0]);
+    int at = atomic_fetch_add(&state.attributes_set, 1) %
+             (int)(sizeof state.attribute / sizeof state.attribute[0]);
     state.attribute[at].kernel = kernel;
     state.attribute[at].device = device;
     state.attribute[at].value = value;
@@ -329,10 +339,12 @@ static unsigned element_bytes(CUtensorMapDataType type)
 }
 
 /* Refuses what the driver refuses. */
-EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                       const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
-                                       const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill)
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                       void *address, const cuuint64_t *dims,
+                                       const cuuint64_t *strides, const cuuint32_t *box,
+                                       const cuuint32_t *element_strides,
+                                       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                       CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill)
 {
     MAY_FAIL;
     unsigned bytes = element_bytes(type);
@@ -341,14 +353,23 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
     NEEDS(strides[0] % 16 == 0 && strides[0] < UINT64_C(1) << 40, CUDA_ERROR_INVALID_VALUE);
     for (int i = 0; i < 2; i++) {
         NEEDS(dims[i] >= 1 && dims[i] <= UINT64_C(1) << 32, CUDA_ERROR_INVALID_VALUE);
-        NEEDS(box[i] >= 1 && box[i] <= 256 && element_strides[i] >= 1 && element_strides[i] <= 8, CUDA_ERROR_INVALID_VALUE);
+        NEEDS(box[i] >= 1 && box[i] <= 256 && element_strides[i] >= 1 && element_strides[i] <= 8,
+              CUDA_ERROR_INVALID_VALUE);
     }
     NEEDS(box[0] * bytes % 16 == 0, CUDA_ERROR_INVALID_VALUE);
     NEEDS(swizzle != CU_TENSOR_MAP_SWIZZLE_128B || box[0] * bytes <= 128, CUDA_ERROR_INVALID_VALUE);
     struct stub_map noted = {
-        .address = (uintptr_t)address, .dims = { dims[0], dims[1] }, .stride = strides[0], .box = { box[0], box[1] },
-        .element_strides = { element_strides[0], element_strides[1] }, .type = (uint8_t)type, .rank = (uint8_t)rank,
-        .interleave = (uint8_t)interleave, .swizzle = (uint8_t)swizzle, .l2 = (uint8_t)l2, .fill = (uint8_t)fill,
+        .address = (uintptr_t)address,
+        .dims = { dims[0], dims[1] },
+        .stride = strides[0],
+        .box = { box[0], box[1] },
+        .element_strides = { element_strides[0], element_strides[1] },
+        .type = (uint8_t)type,
+        .rank = (uint8_t)rank,
+        .interleave = (uint8_t)interleave,
+        .swizzle = (uint8_t)swizzle,
+        .l2 = (uint8_t)l2,
+        .fill = (uint8_t)fill,
     };
     _Static_assert(sizeof noted == sizeof *map, "a note fills a map");
     memcpy(map, &noted, sizeof *map);
@@ -365,7 +386,8 @@ EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                                 void **parameters, void **extra)
 {
     MAY_FAIL;
     struct stub_library *loaded = (struct stub_library *)function;
@@ -377,7 +399,9 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
         return CUDA_SUCCESS;
     struct stub_launch *launch = &state.launch[at];
     *launch = (struct stub_launch){
-        .function = function, .context = current, .stream = config->hStream,
+        .function = function,
+        .context = current,
+        .stream = config->hStream,
         .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
         .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
         .shared = config->sharedMemBytes,

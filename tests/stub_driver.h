@@ -1,5 +1,6 @@
-/* stub_driver.h -- a library that stands in for libcuda in tests of the loader. It runs nothing: it checks what it is given as the
- * driver would, notes it down, and fails where it is told to. A test reaches this state through stub_state(). */
+/* stub_driver.h -- a library that stands in for libcuda in tests of the loader. It runs nothing: it
+ * checks what it is given as the driver would, notes it down, and fails where it is told to. A test
+ * reaches this state through stub_state(). */
 #ifndef STUB_DRIVER_H
 #define STUB_DRIVER_H
 
@@ -9,7 +10,8 @@
 
 enum { STUB_DEVICES = 4, STUB_LAUNCHES = 64, STUB_BLOCK_BYTES = 512 };
 
-/* What the stub's encoder leaves in the 128 bytes of a tensor map, so that a test reads back what was asked for. */
+/* What the stub's encoder leaves in the 128 bytes of a tensor map, so that a test reads back what
+ * was asked for. */
 struct stub_map {
     uint64_t address;
     uint64_t dims[2];
@@ -39,25 +41,29 @@ struct stub_state {
     int driver_version;
     int device_count;
     struct stub_device devices[STUB_DEVICES];
-    int refuses_cubins;      /* NO_BINARY_FOR_GPU for everything that is not text */
-    int load_delay_us;       /* every library load takes so long */
-    unsigned context_sms;    /* SMs of the current context, as a green context has; 0: all */
-    CUresult context_fault;  /* what cuMemGetInfo answers, as after a fault */
-    const char *fail_call;   /* the entry point that fails, ... */
-    CUresult fail_result;    /* ... with this, ... */
-    int fail_after;          /* ... after so many calls of it that succeed */
+    int refuses_cubins;     /* NO_BINARY_FOR_GPU for everything that is not text */
+    int load_delay_us;      /* every library load takes so long */
+    unsigned context_sms;   /* SMs of the current context, as a green context has; 0: all */
+    CUresult context_fault; /* what cuMemGetInfo answers, as after a fault */
+    const char *fail_call;  /* the entry point that fails, ... */
+    CUresult fail_result;   /* ... with this, ... */
+    int fail_after;         /* ... after so many calls of it that succeed */
 
     /* Noted down. */
     atomic_int fail_calls; /* calls of fail_call so far */
     atomic_int init_calls, loads, unloads, attributes_set, function_loads, encodes;
     atomic_int launches; /* the first STUB_LAUNCHES are kept */
     struct stub_launch launch[STUB_LAUNCHES];
-    struct { CUkernel kernel; CUdevice device; int value; } attribute[256];
+    struct {
+        CUkernel kernel;
+        CUdevice device;
+        int value;
+    } attribute[256];
 };
 
 /* Exported by the library, besides the driver API: */
 struct stub_state *stub_state(void);
-void stub_reset(void);                 /* everything back to one H200 that never fails */
+void stub_reset(void);                          /* everything back to one H200 that never fails */
 CUcontext stub_context(int device, int number); /* contexts exist; two numbers are two contexts */
 const char *stub_function_name(CUfunction function);
 
