@@ -264,8 +264,7 @@ static int multiply(const struct options *o, struct session *s, const struct inp
     fill(&p, o, in);
     /* The plan first: what no kernel can do is refused before memory is moved. */
     if (!product_plan(&p)) {
-        complain(o, "%s", p.error);
-        code = p.device_is_cause ? EXIT_NO_DEVICE : EXIT_USAGE;
+        code = p.device_is_cause ? device_failed(s, o, "making a plan", p.error) : complain(o, "%s", p.error);
         goto done;
     }
     double first = 0;

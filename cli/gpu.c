@@ -81,7 +81,8 @@ bool gpu_open(struct gpu *gpu, const char *library_path, int ordinal)
     if (fill_table(gpu, library_path) && start(gpu, ordinal))
         return true;
     char error[sizeof gpu->error];
-    memcpy(error, gpu->error, sizeof error);
+    const char *report = gpu_report(gpu); /* of an emulator, which says more than a result does */
+    snprintf(error, sizeof error, "%.500s%s%.500s", gpu->error, *report ? "; " : "", report);
     gpu_close(gpu);
     memcpy(gpu->error, error, sizeof error);
     return false;

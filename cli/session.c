@@ -52,6 +52,13 @@ static const char *driver_path(const struct options *o, char *text, size_t size)
     return text;
 }
 
+/* What the library opens when it is told nothing. */
+static const char *default_driver(void)
+{
+    const char *environment = getenv("PTXMM_DRIVER");
+    return environment && *environment ? environment : "libcuda.so.1";
+}
+
 int session_open(struct session *s, const struct options *o, bool with_device)
 {
     *s = (struct session){ 0 };
@@ -74,6 +81,10 @@ int session_open(struct session *s, const struct options *o, bool with_device)
             memmove(member + 8, member + 14, strlen(member + 14) + 1);
             memcpy(member, "--driver", 8);
         }
+        /* An emulator may have more to say; it is asked again, because the library has let go of it. */
+        if (status == PTXMM_ERROR_DRIVER && !gpu_open(&s->gpu, open_options.driver ? open_options.driver : default_driver(), 0))
+            snprintf(error.text, sizeof error.text, "%.1000s", s->gpu.error);
+        gpu_close(&s->gpu);
         complain(o, "%s%s", error.text, advice);
         return EXIT_NO_DEVICE;
     }

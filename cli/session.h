@@ -27,7 +27,7 @@ void session_describe(const struct session *s, char *text, size_t size);
 /* Is the kernel made for the device's architecture? The library judges, families included. */
 bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_info *kernel);
 
-/* A failed device call in words; the emulator's report follows if it has one. Returns EXIT_WRONG for a fault while a kernel ran. */
+/* A failed device call in words; the emulator's report follows if it has one. Returns EXIT_NO_DEVICE. */
 int device_failed(const struct session *s, const struct options *options, const char *what, const char *why);
 
 #endif
