@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define EMULATOR "libptxmm_emulator.so"
+#define REPORT_LINES 24 /* of an emulator's report: where many threads wait, one tells as much as all */
 
 void executable_folder(char *text, size_t size)
 {
@@ -136,8 +137,13 @@ bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_in
 int device_failed(const struct session *s, const struct options *o, const char *what, const char *why)
 {
     complain(o, "%s failed: %s", what, why);
-    const char *report = gpu_report(&s->gpu);
-    if (*report)
-        fprintf(stderr, "%s%s", report, report[strlen(report) - 1] == '\n' ? "" : "\n");
+    const char *at = gpu_report(&s->gpu);
+    for (int line = 0; *at && line < REPORT_LINES; line++) {
+        const size_t length = strcspn(at, "\n");
+        fprintf(stderr, "%.*s\n", (int)length, at);
+        at += length + (at[length] == '\n');
+    }
+    if (*at)
+        fprintf(stderr, "  ... (PTXMM_EMU_REPORT=FILE keeps all of it)\n");
     return EXIT_NO_DEVICE;
 }
