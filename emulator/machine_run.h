@@ -11,9 +11,8 @@ struct program;
 struct trap;
 
 struct machine_launch {
-    const struct program *program;
+    const struct program *program;  // with the addresses of its variables filled in
     uint32_t function;              // index into the program's functions
-    const uint64_t *symbols;        // device address of each module-scope .global/.const variable, by symbol index
     uint32_t grid[3], block[3];
     uint32_t cluster[3];            // 1,1,1 without a cluster; already checked to divide the grid
     bool explicit_cluster;          // a cluster size was asked for, by the launch or by the function

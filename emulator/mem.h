@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define MEM_BASE 0x700000000000u
 #define MEM_LIMIT 0x7e0000000000u
@@ -44,7 +43,7 @@ struct mem_block {
     uint64_t base;              // device address
     uint64_t size;              // bytes asked for: the bound that is checked
     uint8_t *bytes;             // host memory behind it
-    uint64_t *valid;            // bit i: byte i was written; NULL: all bytes are valid
+    uint8_t *valid;             // bit i % 8 of valid[i / 8]: byte i was written (helpers: valid.h)
     enum mem_kind kind;
     uint64_t serial;            // number of the allocation in the process, for reports
     char name[40];              // variable's name, or the call that allocated
@@ -65,8 +64,8 @@ struct mem_cache {
 // Where an address is: the host byte, and the bit that says whether it was written.
 struct mem_ref {
     uint8_t *host;
-    uint64_t *valid;            // NULL: always valid, and nothing to mark
-    uint64_t bit;               // index of the first byte's bit
+    uint8_t *valid;             // the block's bitmap, and
+    uint64_t at;                // the index of the first byte's bit in it
 };
 
 // ---- spaces and allocations ---------------------------------------------------------------------------------------
@@ -81,7 +80,7 @@ const struct mem_block *mem_alloc(struct mem *mem, uint64_t size, uint64_t align
 const struct mem_block *mem_map_host(struct mem *mem, void *host, uint64_t size, const char *name);
 // Frees the block whose base is `base`; false when there is none.
 bool mem_free(struct mem *mem, uint64_t base);
-uint64_t mem_used(const struct mem *mem);                           // bytes of device memory in use
+uint64_t mem_used(struct mem *mem);                                 // bytes of device memory in use
 uint64_t mem_capacity(const struct mem *mem);
 
 // Which block holds `addr`: in this context (mem_find), in any context of the process (mem_space_find). NULL: none.
@@ -111,7 +110,7 @@ static inline enum mem_fault mem_translate(struct mem *mem, struct mem_cache *ca
         if (at < b->size && len <= b->size - at && !(write && b->kind == MEM_CONST)) {
             ref->host = b->bytes + at;
             ref->valid = b->valid;
-            ref->bit = at;
+            ref->at = at;
             return MEM_OK;
         }
     }
@@ -120,56 +119,5 @@ static inline enum mem_fault mem_translate(struct mem *mem, struct mem_cache *ca
 
 // One sentence for a report: "16 bytes at 0x700000100200: starts 0 bytes past the end of allocation #3 (cuMemAlloc, ...)".
 void mem_explain(struct mem *mem, uint64_t addr, uint64_t len, bool write, char *text, size_t room);
-
-// ---- validity ------------------------------------------------------------------------------------------------------
-void mem_valid_set_long(uint64_t *valid, uint64_t bit, uint64_t len, bool on);
-bool mem_valid_all_long(const uint64_t *valid, uint64_t bit, uint64_t len);
-// Copies `len` bits; either side may be NULL (all valid).
-void mem_valid_copy(uint64_t *to, uint64_t to_bit, const uint64_t *from, uint64_t from_bit, uint64_t len);
-// Index of the first invalid byte of [bit, bit+len), or len.
-uint64_t mem_valid_first_hole(const uint64_t *valid, uint64_t bit, uint64_t len);
-
-// `len` (<= 32) bits starting at `bit`, in the low bits.
-static inline uint32_t mem_valid_get(const uint64_t *valid, uint64_t bit, uint32_t len)
-{
-    uint32_t mask = len == 32 ? UINT32_MAX : (1u << len) - 1;
-    if (!valid)
-        return mask;
-    uint32_t s = bit & 63;
-    uint64_t w = valid[bit >> 6] >> s;
-    if (s + len > 64)
-        w |= valid[(bit >> 6) + 1] << (64 - s);
-    return (uint32_t)w & mask;
-}
-
-// Replaces `len` (<= 32) bits by the low bits of `bits`.
-static inline void mem_valid_put(uint64_t *valid, uint64_t bit, uint32_t len, uint32_t bits)
-{
-    if (!valid)
-        return;
-    uint64_t mask = len == 32 ? UINT32_MAX : (1u << len) - 1;
-    uint64_t b = bits & mask;
-    uint32_t s = bit & 63;
-    uint64_t *w = &valid[bit >> 6];
-    w[0] = (w[0] & ~(mask << s)) | b << s;
-    if (s + len > 64)
-        w[1] = (w[1] & ~(mask >> (64 - s))) | b >> (64 - s);
-}
-
-static inline bool mem_valid_all(const uint64_t *valid, uint64_t bit, uint64_t len)
-{
-    if (!valid)
-        return true;
-    return len <= 32 ? mem_valid_get(valid, bit, (uint32_t)len) == (len == 32 ? UINT32_MAX : (1u << len) - 1)
-                     : mem_valid_all_long(valid, bit, len);
-}
-
-static inline void mem_valid_set(uint64_t *valid, uint64_t bit, uint64_t len)
-{
-    if (len <= 32)
-        mem_valid_put(valid, bit, (uint32_t)len, UINT32_MAX);
-    else if (valid)
-        mem_valid_set_long(valid, bit, len, true);
-}
 
 #endif
