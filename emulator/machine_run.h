@@ -1,31 +1,65 @@
-// The one call between driver and machine: run a chain of grids of one stream to the end, or to the first trap.
-#ifndef EMU_MACHINE_RUN_H
-#define EMU_MACHINE_RUN_H
+/*
+ * The one call from a driver to the machine.
+ */
+#ifndef EMULATOR_MACHINE_RUN_H
+#define EMULATOR_MACHINE_RUN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct function;
 struct machine;
+struct machine_config;
 struct mem;
 struct program;
 struct trap;
 
-struct machine_launch {
-    const struct program *program;  // with the addresses of its variables filled in
-    uint32_t function;              // index into the program's functions
-    uint32_t grid[3], block[3];
-    uint32_t cluster[3];            // 1,1,1 without a cluster; already checked to divide the grid
-    bool explicit_cluster;          // a cluster size was asked for, by the launch or by the function
-    uint32_t dynamic_smem;          // bytes behind the static shared memory
-    const void *params;             // laid out at the program's own parameter offsets
-    uint32_t param_bytes;
-    bool programmatic;              // may start when every CTA of its predecessor has triggered or exited
-    uint64_t grid_id;               // %gridid, and the launch's number in reports
+/* One grid. Everything pointed to belongs to the caller and must outlive the call. */
+struct launch {
+    const struct program *program;
+    const struct function *function;
+    const uint64_t *symbols;    /* device address of each module variable of the program */
+    unsigned grid[3], block[3];
+    unsigned cluster[3];        /* 0 in the first: not a cluster launch */
+    unsigned dynamic_smem;
+    const void *params;         /* laid out by the function's parameter offsets */
+    size_t param_bytes;
+    /*
+     * Programmatic launch: may start when every CTA of the launch before it in the array has
+     * executed griddepcontrol.launch_dependents or exited; griddepcontrol.wait then waits for
+     * all launches before it. Otherwise the grid starts when all before it have completed.
+     */
+    bool programmatic;
 };
 
-// Runs launches[0..count) in order; each one after the first is either programmatic or waits for its predecessor's end.
-// True: all ran. False: *trap says what stopped the run (nothing after it ran).
-bool machine_run(struct machine *machine, struct mem *mem, const struct machine_launch *launches, uint32_t count,
+/* NULL when memory is short. The memory is the context's and outlives the machine. */
+struct machine *machine_create(const struct machine_config *config, struct mem *mem);
+void machine_destroy(struct machine *machine);
+
+/*
+ * Runs the launches, in order, to completion. True: all done. False: *trap says why, nothing of
+ * the launches is left behind, and memory has what was written until then. The launches are
+ * numbered through the machine's life, and the seed of each run follows from config and number.
+ */
+bool machine_run(struct machine *machine, const struct launch *launches, size_t count,
                  struct trap *trap);
+
+/* What one multiprocessor holds. */
+struct machine_limits {
+    unsigned threads, warps, ctas, registers;
+    unsigned smem;              /* bytes, all CTAs with what each reserves */
+    unsigned smem_reserved;     /* per CTA */
+    unsigned smem_cta;          /* most that one CTA may use, static and dynamic */
+    unsigned smem_granularity;
+};
+void machine_limits(const struct machine_config *config, struct machine_limits *limits);
+
+/* Registers per thread that the function starts with in CTAs of so many threads. */
+unsigned machine_registers(const struct function *function, unsigned threads);
+
+/* CTAs of this kind that fit one multiprocessor; 0: none. */
+unsigned machine_occupancy(const struct machine_config *config, const struct function *function,
+                           unsigned threads, unsigned dynamic_smem);
 
 #endif
