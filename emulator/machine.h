@@ -41,9 +41,9 @@ enum {
 
 /* Generic addresses. What lies in none of the windows is global memory. */
 #define WINDOW_SIZE   UINT64_C(0x100000000)
-#define WINDOW_PARAM  UINT64_C(0x00007fc000000000)
-#define WINDOW_LOCAL  UINT64_C(0x00007fd000000000)
-#define WINDOW_SHARED UINT64_C(0x00007fe000000000)
+#define WINDOW_SHARED UINT64_C(0x0001000000000000)
+#define WINDOW_LOCAL  UINT64_C(0x0001000100000000)
+#define WINDOW_PARAM  UINT64_C(0x0001000200000000)
 
 enum machine_part { PART_H200, PART_B200 };
 
@@ -178,7 +178,6 @@ struct cta {
     /* Shared memory: address a (below 1 << SMEM_RANK_SHIFT) is bytes[a], valid bit a. */
     uint32_t smem_end;
     uint8_t *bytes, *valid;
-    uint8_t *typed;             /* bit a/8: a live mbarrier lies there; kept by the mbarrier handlers */
 
     unsigned warp_count;
     unsigned live_warps;
@@ -202,7 +201,7 @@ struct cluster {
 };
 
 /* Where something happened: enough for a trap, also long after the instruction. */
-struct where {
+struct site {
     const struct cta *cta;      /* NULL: no place */
     const struct inst *inst;
     int warp, lane;             /* -1: none */
@@ -227,9 +226,9 @@ enum flow warp_trap_at(struct warp *w, const struct inst *in, int lane, enum tra
     __attribute__((format(printf, 6, 7)));
 
 /* The same from an asynchronous event. */
-void machine_trap(struct machine *m, const struct where *at, enum trap_kind kind,
+void machine_trap(struct machine *m, const struct site *at, enum trap_kind kind,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
-void machine_trap_at(struct machine *m, const struct where *at, enum trap_kind kind,
+void machine_trap_at(struct machine *m, const struct site *at, enum trap_kind kind,
                      uint64_t address, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 bool machine_trapped(const struct machine *m);
@@ -265,7 +264,7 @@ struct async **machine_async(struct machine *m);
 /* Something happened that another thread could notice: keeps the livelock watch quiet. */
 void machine_progress(struct machine *m);
 
-void machine_observe(struct machine *m, const struct where *at, enum machine_event_kind kind,
+void machine_observe(struct machine *m, const struct site *at, enum machine_event_kind kind,
                      uint32_t lanes, uint64_t object, uint64_t value);
 
 /* ---- memory ---- */
@@ -291,9 +290,9 @@ bool warp_place(struct warp *w, const struct inst *in, unsigned lane, enum space
                 uint64_t address, size_t size, enum access access, struct place *out);
 
 /* The same from an asynchronous event: global or generic-global, and shared addresses of a cluster. */
-bool machine_place_global(struct machine *m, const struct where *at, uint64_t address, size_t size,
+bool machine_place_global(struct machine *m, const struct site *at, uint64_t address, size_t size,
                           enum access access, struct place *out);
-bool machine_place_shared(struct machine *m, const struct where *at, struct cta *from,
+bool machine_place_shared(struct machine *m, const struct site *at, struct cta *from,
                           uint32_t address, size_t size, enum access access, struct place *out);
 
 /* The CTA that a shared address means for `from`, NULL if the rank does not exist. */
@@ -335,6 +334,8 @@ uint64_t warp_address(const struct warp *w, const struct operand *op, unsigned l
  *   void     async_cta_close(struct cta *cta)           its cluster is done and forgotten
  *   void     async_cta_exit(struct cta *cta)            its last thread has exited: may trap
  *   void     async_lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)  may trap
+ *   bool     async_smem_touch(struct cta *cta, uint32_t offset, uint32_t bytes, bool write)
+ *                an ordinary access; false: a live mbarrier lies there (the machine traps)
  *   size_t   async_describe(const struct cta *cta, const struct park *park, char *text, size_t room)
  *                what a parked lane waits for, in words, for deadlock reports (like snprintf)
  * An operation in flight that will touch a cluster's shared memory or registers counts in

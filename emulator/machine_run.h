@@ -15,13 +15,16 @@ struct mem;
 struct program;
 struct trap;
 
-/* One grid. Everything pointed to belongs to the caller and must outlive the call. */
+/*
+ * One grid. Everything pointed to belongs to the caller and must outlive the call. The driver has
+ * set the address of every symbol of the program.
+ */
 struct launch {
     const struct program *program;
     const struct function *function;
-    const uint64_t *symbols;    /* device address of each module variable of the program */
     unsigned grid[3], block[3];
-    unsigned cluster[3];        /* 0 in the first: not a cluster launch */
+    unsigned cluster[3];        /* 1 1 1 without a cluster; divides the grid */
+    bool explicit_cluster;      /* a cluster size was asked for, by the launch or by the function */
     unsigned dynamic_smem;
     const void *params;         /* laid out by the function's parameter offsets */
     size_t param_bytes;
@@ -31,6 +34,7 @@ struct launch {
      * all launches before it. Otherwise the grid starts when all before it have completed.
      */
     bool programmatic;
+    uint64_t grid_id;           /* %gridid, and the launch's number in reports */
 };
 
 /* NULL when memory is short. The memory is the context's and outlives the machine. */
@@ -39,8 +43,7 @@ void machine_destroy(struct machine *machine);
 
 /*
  * Runs the launches, in order, to completion. True: all done. False: *trap says why, nothing of
- * the launches is left behind, and memory has what was written until then. The launches are
- * numbered through the machine's life, and the seed of each run follows from config and number.
+ * the launches is left behind, and memory has what was written until then.
  */
 bool machine_run(struct machine *machine, const struct launch *launches, size_t count,
                  struct trap *trap);
