@@ -7,7 +7,7 @@
  * engines (async.h) complete at times of the machine's own clock, which advances with every
  * instruction and jumps when nothing can run.
  *
- * NOT IMPLEMENTED: texture and surface instructions, dynamic parallelism, cooperative grid barriers.
+ * NOT IMPLEMENTED: textures and surfaces, dynamic parallelism, mma.sync, device-side malloc.
  */
 #ifndef EMULATOR_MACHINE_H
 #define EMULATOR_MACHINE_H
@@ -23,7 +23,7 @@ struct async;
 struct async_cta;
 struct mem;
 struct machine;
-struct grid;
+struct launch;
 struct cluster;
 struct cta;
 struct warp;
@@ -119,51 +119,66 @@ struct regs {
 
 /* What a lane returns to. */
 struct lane_frame {
-    uint32_t ret;               /* instruction after the call */
-    const struct function *fn;  /* caller */
+    uint32_t ret;               /* instruction behind the call */
+    uint32_t call;              /* the call itself */
     uint32_t frame;             /* caller's frame in local memory */
+    const struct function *fn;  /* caller */
 };
 
+enum { CALL_DEPTH = 64 };
+
 struct warp {
-    /* The group that executes now: registers of its call depth. Handlers use these. */
+    /* Of the group that executes now: registers of its call depth. Handlers use these. */
     struct regs r;
-    struct machine *m;
-    struct grid *grid;
-    struct cta *cta;
     const struct function *fn;
     uint32_t frame;             /* offset of the function's frame in every lane's local memory */
     unsigned depth;
+    uint32_t group;             /* lanes that share the program counter, before the guard */
+    uint32_t at;                /* the program counter */
+    uint32_t settled;           /* lanes of the group whose next pc is already set */
+    bool regroup;               /* the group changed: look at all lanes again */
+
+    struct machine *m;
+    struct grid *grid;
+    struct cta *cta;
     unsigned id;                /* rank in the CTA */
 
     uint32_t launched;          /* lanes that exist */
     uint32_t alive;             /* lanes that have not exited */
     uint32_t parked;
+    uint32_t skip;              /* lanes that have had their turn in a loop */
     uint32_t busy;              /* number of registers owned by asynchronous instructions */
+    bool queued;                /* in the scheduler's hands */
     unsigned registers;         /* per thread, what setmaxnreg changes */
+    uint32_t carry, def_carry;  /* the carry flag of each lane */
+
     uint32_t cluster_arrived;   /* lanes that have arrived at the cluster barrier, not yet waited */
+    uint32_t cluster_phase;     /* and the low bit of the phase they arrived in */
+    uint64_t wake_at;           /* earliest WAIT_TIME, UINT64_MAX: none */
 
     uint32_t pc[LANES];
     uint8_t lane_depth[LANES];
     uint32_t lane_frame[LANES];
     const struct function *lane_fn[LANES];
     struct lane_frame *stack[LANES];    /* by depth, NULL without calls */
-    struct regs *levels;        /* by call depth */
-    unsigned level_count;
+    struct regs *levels[CALL_DEPTH];    /* registers by call depth */
 
     struct park parks[LANES];
     unsigned park_count;
     uint32_t local_size;        /* bytes of local memory per lane */
     uint8_t *local, *local_valid;   /* lane after lane, NULL until used */
-    uint64_t steps;
 };
 
 struct named_barrier {
-    unsigned expected;          /* threads, 0: idle */
-    unsigned arrived;
-    uint64_t phase;
+    unsigned expected;          /* threads that the phase was opened for; 0: all of the CTA */
+    unsigned arrived;           /* threads; a warp counts 32 once all its live lanes have come */
+    bool open;
     const struct inst *first;   /* instruction that opened this phase */
-    uint32_t or_bits, and_bits, popc;   /* barrier.red */
-    uint32_t warps;             /* warps that have arrived in this phase */
+    unsigned votes;             /* barrier.red: lanes with a true predicate, and with any */
+    unsigned voters;
+    bool result_or, result_and; /* of the last phase completed */
+    unsigned result_popc;
+    uint32_t lanes[CTA_WARPS];  /* that have arrived in this phase */
 };
 
 struct cta {
@@ -179,12 +194,16 @@ struct cta {
     uint32_t smem_end;
     uint8_t *bytes, *valid;
 
+    unsigned threads;
     unsigned warp_count;
     unsigned live_warps;
+    const struct inst *meeting[CTA_WARPS / WARPGROUP];  /* where warps of a warpgroup wait */
+    unsigned met[CTA_WARPS / WARPGROUP];                /* and which, a bit each */
     struct warp *warps;
     struct named_barrier barriers[CTA_BARRIERS];
     unsigned pool[4];           /* free registers of each sub-partition, in registers x lanes */
     struct async_cta *async;    /* mbarriers, groups and whatever else the engines keep */
+    bool triggered;             /* griddepcontrol.launch_dependents */
     bool exited;
 };
 
@@ -200,6 +219,26 @@ struct cluster {
     struct cluster *next;
 };
 
+struct grid {
+    struct machine *m;
+    const struct launch *launch;
+    const struct program *program;
+    const struct function *fn;
+    unsigned index;             /* in the chain of launches */
+    unsigned dims[3], block[3], cluster[3];     /* CTAs, threads, CTAs of a cluster */
+    unsigned threads, warps;    /* of a CTA */
+    unsigned cluster_size;
+    unsigned registers;         /* per thread at the start */
+    uint32_t smem;              /* user bytes of a CTA */
+    uint64_t clusters, started; /* in all, and brought to life */
+    uint64_t ctas, triggered, exited;
+    uint64_t finished;          /* clusters that are gone with all their asynchronous work */
+    struct cluster *live;
+    bool done;
+    uint8_t *params;            /* the parameter bank, with slack behind */
+    uint32_t param_bytes;
+};
+
 /* Where something happened: enough for a trap, also long after the instruction. */
 struct site {
     const struct cta *cta;      /* NULL: no place */
@@ -210,8 +249,7 @@ struct site {
 /* ---- what handlers get and give ---- */
 
 enum flow {
-    FLOW_NEXT,                  /* lanes that are not parked go on behind the instruction */
-    FLOW_SET,                   /* the handler has set w->pc of its lanes (and what else a call sets) */
+    FLOW_NEXT,                  /* lanes that are not settled go on behind the instruction */
     FLOW_TRAP,                  /* a trap has been recorded */
 };
 
@@ -251,8 +289,16 @@ void cta_wake(struct cta *cta, enum wait_kind kind, uint64_t key);
  */
 bool warpgroup_meet(struct warp *w, const struct inst *in, uint32_t mask);
 
-/* Traps and gives false unless every live lane of the warp is in mask (an .aligned instruction). */
-bool warp_converged(struct warp *w, const struct inst *in, uint32_t mask);
+/*
+ * Rendezvous of lanes at a .sync instruction. member: the lanes that must come, alive or exited;
+ * UINT32_MAX for an .aligned instruction, which every live lane must execute. Gives the lanes to
+ * execute it for (all of member that live), or 0 when mask was parked until the others come or
+ * when it trapped.
+ */
+uint32_t warp_gather(struct warp *w, const struct inst *in, uint32_t mask, uint32_t member);
+
+/* Lanes go on at another instruction than the next. */
+void warp_jump(struct warp *w, uint32_t lanes, uint32_t pc);
 
 /* ---- time, chance, events ---- */
 uint64_t machine_now(const struct machine *m);
@@ -268,11 +314,11 @@ void machine_observe(struct machine *m, const struct site *at, enum machine_even
                      uint32_t lanes, uint64_t object, uint64_t value);
 
 /* ---- memory ---- */
-enum access { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC };
+enum access { ACCESS_READ, ACCESS_WRITE };
 
 /* Bytes of some memory with their valid bits: data[0] is the byte asked for, its bit is valid_at. */
 struct place {
-    enum space space;           /* never generic */
+    enum space space;           /* never generic; SP_SHARED for all shared memory */
     uint8_t *data;
     uint8_t *valid;             /* NULL: always valid (parameters) */
     size_t valid_at;
@@ -325,10 +371,21 @@ bool warp_uniform(struct warp *w, const struct inst *in, const struct operand *o
 /* Address operand [register or symbol + offset] of one lane. */
 uint64_t warp_address(const struct warp *w, const struct operand *op, unsigned lane);
 
+/* Lanes for which the address is defined. */
+uint32_t warp_address_defined(const struct warp *w, const struct operand *op);
+
+/* Element i of a vector operand; a scalar is its own element 0. */
+static inline const struct operand *operand_element(const struct program *p,
+                                                    const struct operand *op, unsigned i)
+{
+    return op->kind == OPND_VEC ? &p->elems[op->reg + i] : op;
+}
+
 /* ---- hooks that async.h provides and the machine calls ----
  *   bool     async_open(struct machine *m)              sets *machine_async(m)
  *   void     async_close(struct machine *m)
  *   uint64_t async_next(const struct machine *m)        time of the next event, UINT64_MAX: none
+ *   void     async_reset(struct machine *m)             a run is over, perhaps by a trap: drop everything
  *   void     async_run(struct machine *m)               everything due at machine_now
  *   bool     async_cta_open(struct cta *cta)            sets cta->async
  *   void     async_cta_close(struct cta *cta)           its cluster is done and forgotten

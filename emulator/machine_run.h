@@ -59,10 +59,12 @@ struct machine_limits {
 void machine_limits(const struct machine_config *config, struct machine_limits *limits);
 
 /* Registers per thread that the function starts with in CTAs of so many threads. */
-unsigned machine_registers(const struct function *function, unsigned threads);
+unsigned machine_registers(const struct program *program, const struct function *function,
+                           unsigned threads);
 
 /* CTAs of this kind that fit one multiprocessor; 0: none. */
-unsigned machine_occupancy(const struct machine_config *config, const struct function *function,
-                           unsigned threads, unsigned dynamic_smem);
+unsigned machine_occupancy(const struct machine_config *config, const struct program *program,
+                           const struct function *function, unsigned threads,
+                           unsigned dynamic_smem);
 
 #endif

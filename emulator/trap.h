@@ -63,6 +63,7 @@ struct trap {
     char kernel[128];
     char file[256];             /* source position of the instruction; line 0: none */
     unsigned line;
+    char source[128];           /* the instruction as written, cut */
     bool in_cta;                /* the fields from here to lane say something */
     unsigned cta[3];
     int warp;                   /* rank in the CTA, or -1 */
