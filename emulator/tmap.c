@@ -12,7 +12,7 @@
 // TFLOAT32 is stored as F32 plus bit 16, TFLOAT32_FTZ as F32_FTZ plus bit 16.
 enum {
     AT_ADDRESS = 0, AT_WORD = 8, AT_STRIDE = 12, AT_STRIDE_HIGH = 28, AT_DIM = 32, AT_ELEMENT_STRIDE = 52, AT_BOX = 55,
-    AT_BOX_BYTES = 64,
+    AT_BOX_BYTES = 64, AT_PERIOD = 72,
     RANK_BIT = 4, TYPE_BIT = 7, INTERLEAVE_BIT = 11, SWIZZLE_BIT = 13, FILL_BIT = 15, TF32_BIT = 16, L2_BIT = 17,
 };
 
@@ -158,7 +158,7 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
         return "interleave is not a mode";
     if (r->interleave && r->rank < 3)
         return "an interleaved layout needs rank 3 or more";
-    if (!r->dim || !r->box || !r->element_stride || (r->rank > 1 && !r->stride))
+    if (!r->dim || !r->box || !r->element_stride || !r->stride)
         return "a null array";
     if (r->address % 16)
         return "globalAddress must be 16-byte aligned";
@@ -170,8 +170,8 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
             return "globalDim must be 1 to 2^32";
         if (r->box[i] < 1 || r->box[i] > 256)
             return "boxDim must be 1 to 256";
-        // Without interleave TMA has no stride along dimension 0; the entry is still range-checked by nobody.
-        if ((i > 0 || r->interleave) && (r->element_stride[i] < 1 || r->element_stride[i] > 8))
+        // Without interleave TMA ignores the entry of dimension 0, but its range counts.
+        if (r->element_stride[i] < 1 || r->element_stride[i] > 8)
             return "elementStrides must be 1 to 8";
     }
     for (uint32_t i = 0; i + 1 < r->rank; i++) {
@@ -185,8 +185,6 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
 
     if (r->swizzle > (part < 100 ? TMAP_SWIZZLE_128B : TMAP_SWIZZLE_128B_ATOM_64B))
         return "swizzle is not a mode of this part";
-    if (r->interleave == TMAP_INTERLEAVE_32B && r->swizzle != TMAP_SWIZZLE_32B)
-        return "32-byte interleave needs 32-byte swizzle";
     if (r->l2_promotion > 3)
         return "l2Promotion is not a mode";
     if (r->fill > TMAP_FILL_NAN)
@@ -202,12 +200,10 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
     // In bytes of shared memory: the padded packed types take 16 bytes for 16 elements.
     const uint32_t bits = type == TMAP_4X16_P64 || type == TMAP_6X16_P32 ? 8 : type_bits_of(type);
     const uint32_t inner = r->box[0] * bits / 8;
-    if (!r->interleave) {
-        if (inner % 16 || r->box[0] * bits % 8)
-            return "boxDim[0] times the element size must be a multiple of 16 bytes";
-        if (r->swizzle && inner > swizzle_span(r->swizzle))
-            return "boxDim[0] times the element size must not exceed the swizzle span";
-    }
+    if (inner % 16 || r->box[0] * bits % 8)
+        return "boxDim[0] times the element size must be a multiple of 16 bytes";
+    if (!r->interleave && r->swizzle && inner > swizzle_span(r->swizzle))
+        return "boxDim[0] times the element size must not exceed the swizzle span";
     return NULL;
 }
 
@@ -229,17 +225,17 @@ const char *tmap_encode(const struct tmap_request *r, unsigned part, void *map)
     if (r->swizzle > TMAP_SWIZZLE_128B)
         put_field(b, 19, 2, r->swizzle - TMAP_SWIZZLE_128B);        // atomicity, as tensormap.replace numbers it
 
-    uint32_t bytes = type_bits_of(type);
+    uint32_t box = type_bits_of(type);
     for (uint32_t i = 0; i < r->rank; i++) {
         put32(b, AT_DIM + 4 * i, (uint32_t)(r->dim[i] - 1));
         b[AT_BOX + i] = (uint8_t)(r->box[i] - 1);
-        const uint32_t step = i > 0 || r->interleave ? r->element_stride[i] : 1;
-        put_element_stride(b, i, step);
-        bytes *= (r->box[i] + step - 1) / step;
+        put_element_stride(b, i, r->element_stride[i]);
+        box *= r->box[i] / r->element_stride[i];            // rounds down, though the copy rounds up: nobody reads it
         if (i + 1 < r->rank)
             put_stride(b, i, r->stride[i]);
     }
-    put32(b, AT_BOX_BYTES, bytes / 8);
+    put32(b, AT_BOX_BYTES, box / 8);
+    put32(b, AT_PERIOD, r->swizzle ? 8 * swizzle_span(r->swizzle) : 16);
     memcpy(map, b, sizeof b);
     return NULL;
 }
@@ -251,8 +247,6 @@ const char *tmap_decode(const void *map, unsigned part, struct tmap *t)
     const uint8_t *b = map;
     memset(t, 0, sizeof *t);
     memcpy(&t->address, b + AT_ADDRESS, 8);
-    if (get32(b, AT_BOX_BYTES) == 0)
-        return "not a tensor map (its box has no bytes)";
     t->rank = get_field(b, RANK_BIT, 3) + 1;
     if (t->rank > TMAP_RANKS)
         return "tensor map of rank above 5";
@@ -288,11 +282,11 @@ const char *tmap_decode(const void *map, unsigned part, struct tmap *t)
     }
     if (t->address % (interleave == TMAP_INTERLEAVE_32B ? 32 : 16))
         return "tensor map whose global address is not aligned";
-    if (!interleave && t->element_bytes) {
+    if (t->element_bytes) {
         const uint32_t inner = t->box[0] * t->element_bytes;
-        if (inner % 16)
+        if (inner % 16)                                     // an all-zero map ends here
             return "tensor map whose inner box is not a multiple of 16 bytes";
-        if (t->swizzle && inner > swizzle_span(t->swizzle))
+        if (!interleave && t->swizzle && inner > swizzle_span(t->swizzle))
             return "tensor map whose inner box exceeds the swizzle span";
     }
     return NULL;

@@ -1,8 +1,8 @@
 // Tensor maps: the 128 opaque bytes that cuTensorMapEncodeTiled writes and TMA reads.
 //
-//   byte   0        8            12 16 20 24      28         32 36 40 44 48   52..54        55..59   64
-//          address  word 8       strides >> 4     strides,   dims - 1         el. strides   box - 1  box
-//          64 bit   see below    low 32 bits      high bits  5 x 32           - 1, 3 each   5 x 8    bytes
+//   byte   0        8            12 16 20 24      28         32 36 40 44 48   52..54        55..59   64     72
+//          address  word 8       strides >> 4     strides,   dims - 1         el. strides   box - 1  box    period of
+//          64 bit   see below    low 32 bits      high bits  5 x 32           - 1, 3 each   5 x 8    bytes  the swizzle
 //
 //   word 8:  31 ..... 19|18 17| 16 | 15 |14 13|12 11|10 ... 7|6 5 4|3 ... 0
 //                       | L2  |tf32|fill|swizz|inter| element|rank | 
