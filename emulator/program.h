@@ -6,8 +6,8 @@
 // accepted form; its operand column is the slot order in inst.o[] (slot n is the n-th operand of that column; an
 // operand the text leaves out has kind OPND_NONE). Nothing refers to PTX names at run time but reports.
 //
-// A struct program is read-only after loading; inst.exec alone may be set, once, by the machine. Addresses of module
-// variables are not in it: a launch brings a table indexed like program.symbols.
+// A struct program is read-only after loading but for two things set once, before any launch: symbol.address, by the
+// driver, when it has placed the module's variables, and inst.exec, by the machine.
 #ifndef EMULATOR_PROGRAM_H
 #define EMULATOR_PROGRAM_H
 
@@ -83,7 +83,7 @@ enum addr_base {
     ADDR_FRAME,     // frame of the executing thread's current function (.local variables; parameters of a device
                     // function; .param variables declared in a body), off counted from the frame's start
     ADDR_SHARED,    // the CTA's own user shared memory, off counted from its start (static first, then dynamic)
-    ADDR_SYMBOL     // .global or .const variable: device address of program.symbols[reg], + off
+    ADDR_SYMBOL     // .global or .const variable: program.symbols[reg].address + off
 };
 
 struct operand {
@@ -225,6 +225,7 @@ struct symbol {             // module-scope (or function-scope static) .global a
     const struct reloc *relocs;
     uint32_t nrelocs;
     bool visible;           // .visible, .weak or .common: cuModuleGetGlobal finds it
+    uint64_t address;       // set by the driver
 };
 
 struct shared_symbol {
