@@ -84,17 +84,27 @@ uint32_t tensor_dot(const struct tensor_kind *kind, const uint32_t *a, const uin
 #define TENSOR_MAX_ROWS 256
 #define TENSOR_MAX_K 32             /* of the kinds that tiles are decoded for */
 
-/* A decoded operand. A product of two significands is already shifted by F, so that aligning it is
- * one right shift. Rows with a NaN or an infinity are marked and go through tensor_dot(). */
+/* A decoded operand, in up to two forms. Rows with a NaN or an infinity are marked, hold zeros
+ * there, and go through tensor_dot().
+ *
+ * Integers, for any exponents: a product of two significands is already shifted by F, so that
+ * aligning it is one right shift. Filled when first needed.
+ * Floats (AVX2): the values themselves, whose products are exact in f32 as long as exponents stay
+ * within what low and high allow; power holds the exponents as 16-bit integers. */
 struct tensor_tile {
+    enum tensor_side side;
     unsigned rows;
     bool any_special;
+    bool integers, floats;      /* which forms are filled */
+    int low, high;              /* exponents of non-zero elements; low > high: all zero */
     bool special[TENSOR_MAX_ROWS];
-    uint8_t raw[TENSOR_MAX_ROWS][TENSOR_ROW_BYTES];     /* encodings, negation applied */
-    /* A: index row * k + i. B: index (row / 8 * k + i) * 8 + row % 8. Signed 16-bit significand
-     * in the low half. */
-    _Alignas(32) uint32_t sig[TENSOR_MAX_ROWS * TENSOR_MAX_K];
+    _Alignas(32) uint8_t raw[TENSOR_MAX_ROWS][TENSOR_ROW_BYTES];    /* negation applied */
+    /* A: index row * k + i. B: index (row / 8 * k + i) * 8 + row % 8. */
+    _Alignas(32) uint32_t sig[TENSOR_MAX_ROWS * TENSOR_MAX_K];      /* signed, in the low half */
     _Alignas(32) int32_t exp[TENSOR_MAX_ROWS * TENSOR_MAX_K];
+    /* A: index row * k + i, powers twice in a word. B: index (row / 16 * k + i) * 16 + row % 16. */
+    _Alignas(32) float value[TENSOR_MAX_ROWS * TENSOR_MAX_K];
+    _Alignas(32) uint32_t power[TENSOR_MAX_ROWS * TENSOR_MAX_K];
 };
 
 /* Decodes rows of 32 bytes, K-major, lowest K first. negate flips every sign. B tiles need a
@@ -105,19 +115,25 @@ void tensor_load(const struct tensor_kind *kind, enum tensor_side side, bool neg
 
 /* d[m * pitch + n] = step(A row m, B row n, d or 0), for unscaled kinds. f16 results lie in the low
  * half of a word. With keep false the old d is not read. */
-void tensor_step(const struct tensor_kind *kind, const struct tensor_tile *a,
-                 const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
+void tensor_step(const struct tensor_kind *kind, struct tensor_tile *a, struct tensor_tile *b,
+                 bool keep, uint32_t *d, unsigned pitch);
 
 /* One element of a step, by the plain model. */
 uint32_t tensor_element(const struct tensor_kind *kind, const struct tensor_tile *a, unsigned m,
                         const struct tensor_tile *b, unsigned n, uint32_t c);
 
-/* The two implementations that tensor_step() chooses from, for tests. tensor_step_avx2() returns
- * false, having done nothing, on a machine without AVX2 and for kinds that gain nothing. */
-void tensor_step_portable(const struct tensor_kind *kind, const struct tensor_tile *a,
-                          const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
-bool tensor_step_avx2(const struct tensor_kind *kind, const struct tensor_tile *a,
-                      const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
+/* The implementations that tensor_step() chooses from, for tests. The AVX2 ones return false,
+ * having done nothing, on a machine without AVX2 and for kinds and tiles that they do not serve. */
+void tensor_step_portable(const struct tensor_kind *kind, struct tensor_tile *a,
+                          struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
+bool tensor_step_avx2(const struct tensor_kind *kind, struct tensor_tile *a,
+                      struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
+bool tensor_step_floats(const struct tensor_kind *kind, const struct tensor_tile *a,
+                        const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch);
+
+/* Fills a tile's integers, if they are not; its floats, if the machine has AVX2. */
+void tensor_decode_integers(const struct tensor_kind *kind, struct tensor_tile *tile);
+void tensor_decode_floats(const struct tensor_kind *kind, struct tensor_tile *tile);
 
 /* Exponent of a decoded zero: never the maximum, and aligning it shifts everything out. */
 #define TENSOR_NO_EXPONENT (-20000)

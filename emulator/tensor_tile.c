@@ -105,28 +105,39 @@ static void negate_row(const struct tensor_kind *kind, enum tensor_format format
         row[i * bytes + sign / 8] ^= (uint8_t)(1u << sign % 8);
 }
 
+void tensor_decode_integers(const struct tensor_kind *kind, struct tensor_tile *tile)
+{
+    const bool is_a = tile->side == TENSOR_A;
+    const unsigned k = kind->k, shift = shift_of(kind, tile->side);
+
+    if (tile->integers)
+        return;
+    tile->integers = true;
+    tile->any_special = false;
+    for (unsigned r = 0; r < tile->rows; r++) {
+        const size_t at = is_a ? (size_t)r * k : (size_t)(r / 8) * k * 8 + r % 8;
+
+        tile->special[r] = decode_float_row(is_a ? kind->a : kind->b, shift, k, is_a ? 1 : 8,
+                                            tile->raw[r], tile->sig + at, tile->exp + at);
+        tile->any_special |= tile->special[r];
+    }
+}
+
 void tensor_load(const struct tensor_kind *kind, enum tensor_side side, bool negate,
                  const uint8_t (*rows)[TENSOR_ROW_BYTES], unsigned count, struct tensor_tile *tile)
 {
     const enum tensor_format format = side == TENSOR_A ? kind->a : kind->b;
-    const unsigned k = kind->k;
 
+    tile->side = side;
     tile->rows = count;
-    tile->any_special = false;
+    tile->any_special = tile->integers = tile->floats = false;
     memcpy(tile->raw, rows, count * sizeof rows[0]);
     if (format >= TENSOR_S8)
         return;
     if (negate)
         for (unsigned r = 0; r < count; r++)
             negate_row(kind, format, tile->raw[r]);
-    for (unsigned r = 0; r < count; r++) {
-        const size_t at = side == TENSOR_A ? (size_t)r * k : (size_t)(r / 8) * k * 8 + r % 8;
-
-        tile->special[r] = decode_float_row(format, shift_of(kind, side), k,
-                                            side == TENSOR_A ? 1 : 8, tile->raw[r],
-                                            tile->sig + at, tile->exp + at);
-        tile->any_special |= tile->special[r];
-    }
+    tensor_decode_floats(kind, tile);
 }
 
 /* ---- the step ------------------------------------------------------------------------------ */
@@ -273,11 +284,15 @@ static uint32_t step_integer(const struct tensor_kind *kind, const uint8_t *a, c
     return (uint32_t)sum;
 }
 
-void tensor_step_portable(const struct tensor_kind *kind, const struct tensor_tile *a,
-                          const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch)
+void tensor_step_portable(const struct tensor_kind *kind, struct tensor_tile *a,
+                          struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch)
 {
     const unsigned k = kind->k;
 
+    if (kind->d != TENSOR_TO_S32) {
+        tensor_decode_integers(kind, a);
+        tensor_decode_integers(kind, b);
+    }
     for (unsigned m = 0; m < a->rows; m++, d += pitch) {
         for (unsigned n = 0; n < b->rows; n++) {
             const uint32_t old = keep ? d[n] : 0;
@@ -312,11 +327,12 @@ static void step_plain(const struct tensor_kind *kind, const struct tensor_tile 
             d[m * pitch + n] = tensor_element(kind, a, m, b, n, keep ? d[m * pitch + n] : 0);
 }
 
-void tensor_step(const struct tensor_kind *kind, const struct tensor_tile *a,
-                 const struct tensor_tile *b, bool keep, uint32_t *d, unsigned pitch)
+void tensor_step(const struct tensor_kind *kind, struct tensor_tile *a, struct tensor_tile *b,
+                 bool keep, uint32_t *d, unsigned pitch)
 {
     if (kind->d != TENSOR_TO_S32 && !rules_are_measured(&kind->rules))
         step_plain(kind, a, b, keep, d, pitch);
-    else if (!tensor_step_avx2(kind, a, b, keep, d, pitch))
+    else if (!tensor_step_floats(kind, a, b, keep, d, pitch) &&
+             !tensor_step_avx2(kind, a, b, keep, d, pitch))
         tensor_step_portable(kind, a, b, keep, d, pitch);
 }

@@ -79,6 +79,8 @@ static unsigned parse_hex(char *text, uint32_t *out, unsigned room)
     return n;
 }
 
+static const char *const paths[] = {"portable", "AVX2", "floats"};
+
 /* Puts a row into a tile and runs the fast implementations on it too. */
 static void check_fast(const struct tensor_kind *kind, const uint32_t *a, const uint32_t *b,
                        uint32_t c, uint32_t want, const char *what)
@@ -86,7 +88,7 @@ static void check_fast(const struct tensor_kind *kind, const uint32_t *a, const 
     static struct tensor_tile x, y;
     uint8_t rows[8][TENSOR_ROW_BYTES] = {{0}}, other[8][TENSOR_ROW_BYTES] = {{0}};
     const unsigned bytes = tensor_element_bits(kind, kind->a) / 8;
-    uint32_t d[2][8];
+    uint32_t d[3][8];
 
     for (unsigned i = 0; i < kind->k; i++)
         for (unsigned r = 0; r < 8; r++) {
@@ -95,15 +97,16 @@ static void check_fast(const struct tensor_kind *kind, const uint32_t *a, const 
         }
     tensor_load(kind, TENSOR_A, false, (const uint8_t (*)[TENSOR_ROW_BYTES])rows, 1, &x);
     tensor_load(kind, TENSOR_B, false, (const uint8_t (*)[TENSOR_ROW_BYTES])other, 8, &y);
-    for (unsigned i = 0; i < 8; i++)
-        d[0][i] = d[1][i] = c;
+    for (unsigned i = 0; i < 24; i++)
+        d[i / 8][i % 8] = c;
     tensor_step_portable(kind, &x, &y, true, d[0], 8);
     if (!tensor_step_avx2(kind, &x, &y, true, d[1], 8))
         memcpy(d[1], d[0], sizeof d[1]);
-    for (unsigned i = 0; i < 16; i++)
+    if (!tensor_step_floats(kind, &x, &y, true, d[2], 8))
+        memcpy(d[2], d[0], sizeof d[2]);
+    for (unsigned i = 0; i < 24; i++)
         if (d[i / 8][i % 8] != want)
-            fail_msg("%s: %s gives %08x, want %08x", what, i < 8 ? "portable" : "AVX2",
-                     d[i / 8][i % 8], want);
+            fail_msg("%s: %s gives %08x, want %08x", what, paths[i / 8], d[i / 8][i % 8], want);
 }
 
 static void check_row(const struct tensor_kind *kind, const uint32_t *a, const uint32_t *b,
@@ -312,7 +315,9 @@ static uint32_t draw_accumulator(enum tensor_result d, unsigned distribution)
     return distribution == 9 ? 0 : draw(accumulator_fields(d), distribution);
 }
 
-enum { ROWS = 4, COLUMNS = 16 };
+enum { ROWS = 4, COLUMNS = 24 };
+
+static unsigned runs[3];        /* of each path */
 
 static void check_tiles(const struct tensor_kind *kind, unsigned da, unsigned db, unsigned dc,
                         bool keep, bool negate, bool plain_rules)
@@ -320,6 +325,7 @@ static void check_tiles(const struct tensor_kind *kind, unsigned da, unsigned db
     static struct tensor_tile a, b;
     static uint8_t rows[COLUMNS][TENSOR_ROW_BYTES];
     static uint32_t x[ROWS][256], y[COLUMNS][256], c[ROWS][COLUMNS], d[3][ROWS][COLUMNS];
+    unsigned used;
     const unsigned bytes = tensor_element_bits(kind, kind->a) / 8;
 
     for (unsigned side = 0; side < 2; side++) {
@@ -347,28 +353,27 @@ static void check_tiles(const struct tensor_kind *kind, unsigned da, unsigned db
     }
     for (unsigned i = 0; i < ROWS * COLUMNS; i++)
         c[i / COLUMNS][i % COLUMNS] = draw_accumulator(kind->d, dc);
-    memcpy(d[0], c, sizeof c);
-    memcpy(d[1], c, sizeof c);
-    memcpy(d[2], c, sizeof c);
-    tensor_step(kind, &a, &b, keep, d[0][0], COLUMNS);
+    for (unsigned i = 0; i < 3; i++)
+        memcpy(d[i], c, sizeof c);
     if (plain_rules) {
-        memcpy(d[1], d[0], sizeof c);
-        memcpy(d[2], d[0], sizeof c);
+        tensor_step(kind, &a, &b, keep, d[0][0], COLUMNS);
+        used = 1;
     } else {
-        tensor_step_portable(kind, &a, &b, keep, d[1][0], COLUMNS);
-        if (!tensor_step_avx2(kind, &a, &b, keep, d[2][0], COLUMNS))
-            memcpy(d[2], d[1], sizeof c);
+        tensor_step_portable(kind, &a, &b, keep, d[0][0], COLUMNS);
+        used = 1u | (unsigned)tensor_step_avx2(kind, &a, &b, keep, d[1][0], COLUMNS) << 1;
+        used |= (unsigned)tensor_step_floats(kind, &a, &b, keep, d[2][0], COLUMNS) << 2;
     }
+    for (unsigned i = 0; i < 3; i++)
+        runs[i] += used >> i & 1;
     for (unsigned m = 0; m < ROWS; m++)
         for (unsigned n = 0; n < COLUMNS; n++) {
             const uint32_t want = tensor_dot(kind, x[m], y[n], keep ? c[m][n] : 0, NULL, NULL);
 
             for (unsigned i = 0; i < 3; i++)
-                if (d[i][m][n] != want)
+                if (used >> i & 1 && d[i][m][n] != want)
                     fail_msg("%s x %s, distributions %u %u %u, (%u,%u), c %08x: %s gives %08x, "
                              "want %08x", format_names[kind->a], format_names[kind->b], da, db, dc,
-                             m, n, c[m][n], i == 0 ? "step" : i == 1 ? "portable" : "AVX2",
-                             d[i][m][n], want);
+                             m, n, c[m][n], paths[i], d[i][m][n], want);
         }
 }
 
@@ -403,6 +408,7 @@ static void random_wgmma(void **state)
                     kinds++;
                 }
     assert_int_equal(kinds, 12 + 8 + 1);
+    print_message("tiles: %u portable, %u AVX2, %u floats\n", runs[0], runs[1], runs[2]);
 }
 
 static void random_tcgen05(void **state)
