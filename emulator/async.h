@@ -85,10 +85,11 @@ bool async_groups_commit(struct async_groups *groups);
 bool async_groups_passed(const struct async_groups *groups, uint32_t newest, bool read);
 
 struct async_thread {
-    struct async_groups bulk;   /* cp.async.bulk, .global destinations */
+    struct async_groups bulk;   /* cp.async.bulk to global memory */
     struct async_groups copy;   /* cp.async */
-    uint32_t copies;            /* cp.async not yet done */
-    struct async_notice *notices;   /* cp.async.mbarrier.arrive that wait for them */
+    struct async_groups mark;   /* the same copies, a group for each cp.async.mbarrier.arrive */
+    struct async_mark *marks;   /* what to do when such a group is over: slot as in mark */
+    uint32_t mark_room;
 };
 
 struct wgmma_unit;
@@ -119,6 +120,8 @@ bool async_complete_tx(struct machine *m, const struct site *at, struct cta *cta
                        uint32_t bytes);
 bool async_arrive(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
                   unsigned flags, uint32_t count, uint32_t bytes, bool engine, uint64_t *state);
+bool async_expect_tx(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                     uint32_t bytes);
 
 /* Traps unless a live or invalidated mbarrier lies at the shared address; *cta and *offset say
  * where. For issuing instructions, so that a bad barrier is found at once. */

@@ -42,6 +42,13 @@ void mbar_table_close(struct mbar_table *table)
     memset(table, 0, sizeof *table);
 }
 
+void mbar_table_clear(struct mbar_table *table)
+{
+    for (uint32_t i = 0; i < table->count; i++)
+        table->index[table->bars[i].offset / MBAR_BYTES] = 0;
+    table->count = table->live = 0;
+}
+
 struct mbar *mbar_find(const struct mbar_table *table, uint32_t offset)
 {
     if (offset % MBAR_BYTES || offset >= table->size || !table->index[offset / MBAR_BYTES])

@@ -67,6 +67,7 @@ struct mbar_table {
 /* On a zeroed table; false when memory is short. */
 bool mbar_table_open(struct mbar_table *table, uint32_t size);
 void mbar_table_close(struct mbar_table *table);
+void mbar_table_clear(struct mbar_table *table);        /* as just opened */
 
 /* The barrier at an offset, live or invalidated, or NULL. Any offset is safe. */
 struct mbar *mbar_find(const struct mbar_table *table, uint32_t offset);
