@@ -30,10 +30,6 @@ enum flow int_max(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_sqrt(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_rcp(struct warp *w, const struct inst *in, uint32_t mask);
 
-/* The value that a function's name has as an operand. */
-#define FUNCTION_BASE UINT64_C(0x0000010000000000)
-#define FUNCTION_STEP 16
-
 struct span {
     uint32_t mask;
     unsigned lo, hi;

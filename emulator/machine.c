@@ -255,6 +255,11 @@ void machine_progress(struct machine *m)
     m->progress = m->now;
 }
 
+void machine_interrupt(struct machine *m)
+{
+    m->interrupt = true;
+}
+
 bool machine_trapped(const struct machine *m)
 {
     return m->trapped;

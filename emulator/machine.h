@@ -310,6 +310,9 @@ struct async **machine_async(struct machine *m);
 /* Something happened that another thread could notice: keeps the livelock watch quiet. */
 void machine_progress(struct machine *m);
 
+/* An event is due at once: the running warp stops behind its present instruction. */
+void machine_interrupt(struct machine *m);
+
 void machine_observe(struct machine *m, const struct site *at, enum machine_event_kind kind,
                      uint32_t lanes, uint64_t object, uint64_t value);
 

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A function's address as a value is this plus its index in the program. */
+#define FUNCTION_ADDRESS UINT64_C(0x0002000000000000)
+
 struct function;
 struct machine;
 struct machine_config;

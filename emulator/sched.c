@@ -167,7 +167,7 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
 {
     const struct inst *const insts = w->grid->program->insts;
 
-    while (budget && !m->trapped && (w->alive & ~w->parked)) {
+    while (budget && !m->trapped && !m->interrupt && (w->alive & ~w->parked)) {
         const uint32_t limit = choose(w);
         const uint32_t group = w->group;
         const bool alone = limit == UINT32_MAX && group == (w->alive & ~w->parked);
@@ -217,7 +217,7 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
             }
             if (machine_ops[in->op](w, in, mask) == FLOW_TRAP)
                 return;
-            if (w->regroup)
+            if (w->regroup || m->interrupt)
                 break;
         } while (budget && pc < limit);
         put_pc(w, group & ~w->settled, pc);
@@ -287,6 +287,7 @@ void machine_loop(struct machine *m)
     unsigned slices = 0;
 
     while (!m->trapped) {
+        m->interrupt = false;
         if (async_next(m) <= m->now) {
             async_run(m);
             machine_progress(m);

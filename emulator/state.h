@@ -24,6 +24,7 @@ struct machine {
     uint64_t progress;          /* time of the last effect anybody could notice */
     uint64_t random;
     uint64_t events;            /* ids given to the observer */
+    bool interrupt;             /* an event is due: end the slice */
     bool reap;                  /* perhaps a cluster is over */
     bool trapped;
     struct trap trap;

@@ -22,7 +22,6 @@
     X(DIVERGENT,       719, "aligned instruction in divergent code") \
     X(MISMATCH,        719, "lanes or warps disagree on an operand or instruction") \
     X(MEMBERMASK,      719, "executing lane is not in its own member mask") \
-    X(SHUFFLE,         719, "shuffle reads a lane that does not take part") \
     X(BARRIER,         719, "misuse of a named barrier") \
     X(CLUSTER_BARRIER, 719, "misuse of the cluster barrier") \
     X(REGISTERS,       719, "illegal change of the register count") \
