@@ -31,23 +31,29 @@ help:
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(FLAGS_$(notdir $<)) -c $< -o $@
+	@echo "CC $<"
+	@$(CC) $(ALL_CFLAGS) $(FLAGS_$(notdir $<)) -c $< -o $@
 
 # Rounding modes are changed at run time here.
 FLAGS_exec_float.c := -frounding-math -ffp-contract=off
 FLAGS_exec_cvt.c   := -frounding-math -ffp-contract=off
+FLAGS_exec_int.c   := -O3
+FLAGS_exec_bits.c  := -O3
 
 $(LIB).a: $(OBJ)
 	@mkdir -p $(@D)
-	rm -f $@
-	$(AR) rcs $@ $^
+	@echo "AR $@"
+	@rm -f $@
+	@$(AR) rcs $@ $^
 
 $(LIB).so: $(OBJ)
 	@mkdir -p $(@D)
-	$(CC) -shared $(SANITIZE) -Wl,-z,defs,-soname,$(notdir $@) -o $@ $^ -lm -pthread
+	@echo "LD $@"
+	@$(CC) -shared $(SANITIZE) -Wl,-z,defs,-soname,$(notdir $@) -o $@ $^ -lm -pthread
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIB).a
-	$(CC) $(SANITIZE) -o $@ $^ -lcmocka -lm -pthread
+	@echo "LD $@"
+	@$(CC) $(SANITIZE) -o $@ $^ -lcmocka -lm -pthread
 
 test: $(TESTS)
 	@set -e; for t in $(TESTS); do echo "== $$t"; $$t; done
