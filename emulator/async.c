@@ -469,6 +469,17 @@ bool async_find_mbar(struct warp *w, const struct inst *in, unsigned lane, uint3
     return false;
 }
 
+bool async_need_address(struct warp *w, const struct inst *in, const struct operand *op,
+                        uint32_t mask, const char *what)
+{
+    const uint32_t missing = mask & ~warp_address_defined(w, op);
+
+    if (!missing)
+        return true;
+    warp_trap(w, in, __builtin_ctz(missing), TRAP_UNDEFINED, "%s", what);
+    return false;
+}
+
 bool async_claim(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
                  uint32_t bytes)
 {

@@ -128,6 +128,10 @@ bool async_expect_tx(struct machine *m, const struct site *at, struct cta *cta, 
 bool async_find_mbar(struct warp *w, const struct inst *in, unsigned lane, uint32_t address,
                      struct cta **cta, uint32_t *offset);
 
+/* Traps UNDEFINED, naming `what`, unless the address is defined in all lanes of mask. */
+bool async_need_address(struct warp *w, const struct inst *in, const struct operand *op,
+                        uint32_t mask, const char *what);
+
 /* An engine is about to write the bytes: traps if a live mbarrier is there. */
 bool async_claim(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
                  uint32_t bytes);

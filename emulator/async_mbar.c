@@ -57,7 +57,7 @@ static enum flow none_here(struct warp *w, const struct inst *in, unsigned lane,
 
 enum flow op_mbar_init(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    if (!warp_need(w, in, &in->o[0], mask, "the address") ||
+    if (!async_need_address(w, in, &in->o[0], mask, "the address") ||
         !warp_need(w, in, &in->o[1], mask, "the count"))
         return FLOW_TRAP;
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -81,7 +81,7 @@ enum flow op_mbar_init(struct warp *w, const struct inst *in, uint32_t mask)
 
 enum flow op_mbar_inval(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    if (!warp_need(w, in, &in->o[0], mask, "the address"))
+    if (!async_need_address(w, in, &in->o[0], mask, "the address"))
         return FLOW_TRAP;
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
@@ -176,12 +176,13 @@ enum flow op_mbar_arrive(struct warp *w, const struct inst *in, uint32_t mask)
     const struct operand *number = &in->o[2];
     const bool wants_state = in->o[0].kind == OPND_REG;
 
-    if (!warp_need(w, in, &in->o[1], mask, "the address") ||
+    if (!async_need_address(w, in, &in->o[1], mask, "the address") ||
         (number->kind != OPND_NONE && !warp_need(w, in, number, mask, "the count")))
         return FLOW_TRAP;
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint32_t value = number->kind == OPND_NONE ? 1 : (uint32_t)warp_value(w, number, lane);
+        const uint32_t value = number->kind == OPND_NONE ? 1
+                                                         : (uint32_t)warp_value(w, number, lane);
         struct request r = {.kind = FAR_ARRIVE, .count = value};
         uint64_t state = 0;
 
@@ -205,7 +206,7 @@ enum flow op_mbar_arrive(struct warp *w, const struct inst *in, uint32_t mask)
 static enum flow send_bytes(struct warp *w, const struct inst *in, uint32_t mask,
                             enum far_kind kind)
 {
-    if (!warp_need(w, in, &in->o[0], mask, "the address") ||
+    if (!async_need_address(w, in, &in->o[0], mask, "the address") ||
         !warp_need(w, in, &in->o[1], mask, "the byte count"))
         return FLOW_TRAP;
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -259,7 +260,7 @@ enum flow op_mbar_wait(struct warp *w, const struct inst *in, uint32_t mask)
     const bool parity = in->flags & INST_PARITY, may_block = in->flags & INST_TRY;
     uint32_t passed = 0, answered = 0;
 
-    if (!warp_need(w, in, &in->o[1], mask, "the address") ||
+    if (!async_need_address(w, in, &in->o[1], mask, "the address") ||
         !warp_need(w, in, &in->o[2], mask, parity ? "the parity" : "the state"))
         return FLOW_TRAP;
     for (uint32_t left = mask, lanes; left; left &= ~lanes) {
