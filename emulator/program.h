@@ -259,6 +259,7 @@ struct function {
     const char *name;
     bool entry;
     bool is_extern;         // no body: builtin, or an error when called
+    bool is_alias;          // .alias: shares another function's instructions
     bool noreturn;
     enum builtin builtin;
     struct param *params;   uint32_t nparams;
