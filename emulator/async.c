@@ -105,6 +105,11 @@ void *async_job_new(struct warp *w, const struct inst *in, unsigned lane, size_t
     return job;
 }
 
+void async_job_cancel(struct machine *m, struct async_job *job)
+{
+    job_over(m, job);
+}
+
 static uint64_t below(struct machine *m, uint64_t n)
 {
     return machine_random(m) % n;
@@ -389,6 +394,38 @@ bool async_groups_passed(const struct async_groups *groups, uint32_t newest, boo
     return true;
 }
 
+bool async_ticket_take(struct warp *w, const struct inst *in, unsigned lane,
+                       struct async_ticket *ticket)
+{
+    struct async_thread *thread = async_thread_of(w, in, lane);
+
+    if (!thread)
+        return false;
+    if (!async_groups_issue(&thread->bulk)) {
+        warp_trap(w, in, (int)lane, TRAP_MEMORY, "a bulk group");
+        return false;
+    }
+    *ticket = (struct async_ticket){w, thread, lane, thread->bulk.open};
+    return true;
+}
+
+static void ticket_wake(const struct async_ticket *t)
+{
+    warp_wake(t->warp, WAIT_BULK, t->warp->id * LANES + t->lane, 1u << t->lane);
+}
+
+void async_ticket_read(struct async_ticket *ticket)
+{
+    async_groups_read(&ticket->thread->bulk, ticket->group);
+    ticket_wake(ticket);
+}
+
+void async_ticket_done(struct async_ticket *ticket)
+{
+    async_groups_done(&ticket->thread->bulk, ticket->group);
+    ticket_wake(ticket);
+}
+
 /* ---- mbarriers ---- */
 
 struct mbar_actor async_actor(const struct site *site, bool engine)
@@ -466,6 +503,18 @@ bool async_find_mbar(struct warp *w, const struct inst *in, unsigned lane, uint3
         return true;
     warp_trap_at(w, in, (int)lane, TRAP_MBARRIER, address,
                  "no mbarrier has been initialised here");
+    return false;
+}
+
+bool async_shared_address(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
+                          uint32_t *shared)
+{
+    if (generic_is_shared(address, shared))
+        return true;
+    *shared = (uint32_t)address;
+    if (!(address >> 32))
+        return true;
+    warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, address, "shared memory is meant");
     return false;
 }
 

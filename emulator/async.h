@@ -56,6 +56,9 @@ void *async_job_new(struct warp *w, const struct inst *in, unsigned lane, size_t
                     void (*fire)(struct machine *m, struct async_job *job, unsigned step));
 void async_post(struct machine *m, struct async_job *job, unsigned step, enum async_delay delay);
 
+/* Takes back a job of which no event has been posted. */
+void async_job_cancel(struct machine *m, struct async_job *job);
+
 /* Into how many pieces a copy of so many rows falls under the machine's policy. */
 unsigned async_pieces(struct machine *m, unsigned rows);
 
@@ -106,6 +109,18 @@ struct async_cta {
 
 struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsigned lane);
 
+/* One operation's place in the open bulk group of the thread that issues it. */
+struct async_ticket {
+    struct warp *warp;
+    struct async_thread *thread;
+    unsigned lane;
+    uint32_t group;
+};
+bool async_ticket_take(struct warp *w, const struct inst *in, unsigned lane,
+                       struct async_ticket *ticket);            /* false: trapped */
+void async_ticket_read(struct async_ticket *ticket);            /* both wake the thread */
+void async_ticket_done(struct async_ticket *ticket);
+
 /* ---- shared services ---- */
 
 struct async_scratch {              /* one operation's operands, used and forgotten */
@@ -127,6 +142,10 @@ bool async_expect_tx(struct machine *m, const struct site *at, struct cta *cta, 
  * where. For issuing instructions, so that a bad barrier is found at once. */
 bool async_find_mbar(struct warp *w, const struct inst *in, unsigned lane, uint32_t address,
                      struct cta **cta, uint32_t *offset);
+
+/* The shared address (with its rank) that a shared::cluster or generic address means, or a trap. */
+bool async_shared_address(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
+                          uint32_t *shared);
 
 /* Traps UNDEFINED, naming `what`, unless the address is defined in all lanes of mask. */
 bool async_need_address(struct warp *w, const struct inst *in, const struct operand *op,
