@@ -97,6 +97,8 @@ double format_value(struct format f, uint64_t bits)
     const uint64_t sign = (bits >> (f.exponent + f.mantissa) & 1) << 63;
     const int bias = (1 << (f.exponent - 1)) - 1;
 
+    if (f.exponent == 11)
+        return double_of(bits);
     if (exponent == top)
         return double_of(sign | UINT64_C(0x7ff) << 52 | fraction << (52 - f.mantissa));
     if (exponent)

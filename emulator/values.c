@@ -81,6 +81,9 @@ static uint64_t special(const struct warp *w, enum special s, unsigned lane)
         return g->smem;
     case SR_AGGR_SMEM_SIZE:
         return g->smem + m->limits.smem_reserved;
+    case SR_RESERVED_SMEM_END: case SR_RESERVED_SMEM_CAP:
+        return SMEM_START;
+    case SR_RESERVED_SMEM_BEGIN: case SR_RESERVED_SMEM_0: case SR_RESERVED_SMEM_1:
     case SR_CURRENT_GRAPH_EXEC: case SR_PM0: case SR_COUNT:
         break;
     }
