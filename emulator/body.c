@@ -68,7 +68,7 @@ static struct where here(struct parser *ps, const struct token *at)
     struct where w = {.ptx_line = at->line, .line = at->line};
 
     if (ps->has_loc) {
-        w.file = ps->loc_file;
+        w.file = ps->loc_file | WHERE_NUMBERED;
         w.line = ps->loc_line;
     } else if (ps->lex.marker_line) {
         w.file = ps->marker_file;
@@ -130,6 +130,7 @@ static void instruction(struct parser *ps, struct token *op, const struct token 
     const struct where at = here(ps, op);
     struct raw raws[RAW_OPERANDS];
 
+    ps->opcode = *op;
     in.guard = guard->guard;
     in.guard_reg = guard->guard_reg;
     if (in.op == OP_CALL) {
@@ -242,15 +243,10 @@ static void location(struct parser *ps)
     const int64_t line = expr_integer(ps);
 
     (void)expr_integer(ps);
-    ps->has_loc = false;
-    for (uint32_t i = ps->nnumbered; i-- > 0;)
-        if (ps->numbered[i].number == number) {
-            ps->has_loc = true;
-            ps->loc_file = ps->numbered[i].file;
-            break;
-        }
-    if (!ps->has_loc)
-        FAIL(ps, &at, ".loc of file %lld, which no .file names", (long long)number);
+    if (number < 0 || number >= WHERE_NUMBERED || line < 0)
+        FAIL(ps, &at, "no such file or line");
+    ps->has_loc = true;
+    ps->loc_file = (uint32_t)number;    /* its .file may still come: link_program looks it up */
     ps->loc_line = (uint32_t)line;
     if (parse_accept(ps, ',')) {        /* function_name label[+n], inlined_at file line column */
         while (ps->lex.tok.kind == TOK_IDENT || ps->lex.tok.kind == TOK_INT ||

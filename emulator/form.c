@@ -344,10 +344,12 @@ static void apply(struct inst *in, struct word w, unsigned *ntypes, unsigned *ns
         break;
     case CMP:
         in->cmp = (uint8_t)m->value;
+        if (w.len == 2 && w.s[1] == 's')
+            in->sub2 = SUB_LO;      /* ls, hs: unsigned only, see cross_check */
         break;
     case SUB:
         if (compares(in->op) && (m->value == SUB_LO || m->value == SUB_HI))
-            in->cmp = m->value == SUB_LO ? CMP_LT : CMP_GT;
+            in->cmp = m->value == SUB_LO ? CMP_LT : CMP_GT, in->sub2 = SUB_LO;
         else if ((in->op == OP_BRA || in->op == OP_CALL || in->op == OP_BRX || in->op == OP_RET))
             in->flags |= m->value == SUB_UNI ? INST_UNIFORM : 0;
         else if (!in->sub)
@@ -432,11 +434,16 @@ static void defaults(struct inst *in, bool sem, bool scope, const char *base)
 }
 
 /* Rules between modifiers that a row cannot say. */
-static const char *cross_check(const struct inst *in, bool sem, bool scope)
+static const char *cross_check(struct inst *in, bool sem, bool scope)
 {
     const bool vectors = in->vec > 1;
 
     switch (in->op) {
+    case OP_SETP: case OP_SET:
+        if (in->sub2 && type_signed((enum type)in->type[in->op == OP_SET]))
+            return ".lo, .ls, .hi and .hs compare unsigned types";
+        in->sub2 = SUB_NONE;
+        break;
     case OP_MBAR_ARRIVE: case OP_MBAR_WAIT: case OP_MBAR_EXPECT_TX: case OP_MBAR_COMPLETE_TX:
         if (sem != scope && !(in->flags & INST_NOCOMPLETE))
             return "an order (.release, .acquire, .relaxed) and a scope (.cta, .cluster) go "

@@ -12,22 +12,33 @@ enum {
     C_HEX = 16
 };
 
-static unsigned char_class(unsigned char c)
+#define LETTER (C_FIRST | C_NAME)
+#define HEX (LETTER | C_HEX)
+#define DIGIT (C_NAME | C_DIGIT | C_HEX)
+
+static const unsigned char classes[256] = {
+    [' '] = C_SPACE, ['\t'] = C_SPACE, ['\r'] = C_SPACE, ['\f'] = C_SPACE, ['\v'] = C_SPACE,
+    ['0'] = DIGIT, ['1'] = DIGIT, ['2'] = DIGIT, ['3'] = DIGIT, ['4'] = DIGIT, ['5'] = DIGIT,
+    ['6'] = DIGIT, ['7'] = DIGIT, ['8'] = DIGIT, ['9'] = DIGIT,
+    ['a'] = HEX, ['b'] = HEX, ['c'] = HEX, ['d'] = HEX, ['e'] = HEX, ['f'] = HEX,
+    ['A'] = HEX, ['B'] = HEX, ['C'] = HEX, ['D'] = HEX, ['E'] = HEX, ['F'] = HEX,
+    ['g'] = LETTER, ['h'] = LETTER, ['i'] = LETTER, ['j'] = LETTER, ['k'] = LETTER,
+    ['l'] = LETTER, ['m'] = LETTER, ['n'] = LETTER, ['o'] = LETTER, ['p'] = LETTER,
+    ['q'] = LETTER, ['r'] = LETTER, ['s'] = LETTER, ['t'] = LETTER, ['u'] = LETTER,
+    ['v'] = LETTER, ['w'] = LETTER, ['x'] = LETTER, ['y'] = LETTER, ['z'] = LETTER,
+    ['G'] = LETTER, ['H'] = LETTER, ['I'] = LETTER, ['J'] = LETTER, ['K'] = LETTER,
+    ['L'] = LETTER, ['M'] = LETTER, ['N'] = LETTER, ['O'] = LETTER, ['P'] = LETTER,
+    ['Q'] = LETTER, ['R'] = LETTER, ['S'] = LETTER, ['T'] = LETTER, ['U'] = LETTER,
+    ['V'] = LETTER, ['W'] = LETTER, ['X'] = LETTER, ['Y'] = LETTER, ['Z'] = LETTER,
+    ['_'] = LETTER, ['$'] = LETTER, ['%'] = C_FIRST,
+};
+
+static inline unsigned char_class(unsigned char c)
 {
-    if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v')
-        return C_SPACE;
-    if (c >= '0' && c <= '9')
-        return C_NAME | C_DIGIT | C_HEX;
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        return C_FIRST | C_NAME | ((c | 32) <= 'f' ? C_HEX : 0);
-    if (c == '_' || c == '$')
-        return C_FIRST | C_NAME;
-    if (c == '%')
-        return C_FIRST;
-    return 0;
+    return classes[c];
 }
 
-static bool is(const struct lex *lex, const char *p, unsigned what)
+static inline bool is(const struct lex *lex, const char *p, unsigned what)
 {
     return p < lex->end && (char_class((unsigned char)*p) & what);
 }

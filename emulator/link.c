@@ -241,8 +241,34 @@ static void shared_memory(struct parser *ps, struct graph *g)
     }
 }
 
+/* .loc names files by number; a number without .file stays with the text. */
+static void locations(struct parser *ps)
+{
+    struct program *p = ps->p;
+    uint32_t number = UINT32_MAX, file = 0;
+
+    for (uint32_t pc = 0; pc < p->ninsts; pc++) {
+        struct where *w = &p->where[pc];
+
+        if (!(w->file & WHERE_NUMBERED))
+            continue;
+        if (w->file != number) {
+            number = w->file;
+            file = 0;
+            for (uint32_t i = ps->nnumbered; i-- > 0 && !file;)
+                if ((ps->numbered[i].number | WHERE_NUMBERED) == number)
+                    file = ps->numbered[i].file;
+        }
+        w->file = file;
+        if (!file)
+            w->line = w->ptx_line;
+    }
+}
+
 void link_program(struct parser *ps)
 {
+    locations(ps);
+
     struct graph g = graph_of(ps);
 
     depths(ps, &g);

@@ -37,6 +37,11 @@ static const struct {
     {"%total_smem_size", SR_TOTAL_SMEM_SIZE, TY_U32, false},
     {"%aggr_smem_size", SR_AGGR_SMEM_SIZE, TY_U32, false},
     {"%current_graph_exec", SR_CURRENT_GRAPH_EXEC, TY_U64, false},
+    {"%reserved_smem_offset_begin", SR_RESERVED_SMEM_BEGIN, TY_U32, false},
+    {"%reserved_smem_offset_end", SR_RESERVED_SMEM_END, TY_U32, false},
+    {"%reserved_smem_offset_cap", SR_RESERVED_SMEM_CAP, TY_U32, false},
+    {"%reserved_smem_offset_0", SR_RESERVED_SMEM_0, TY_U32, false},
+    {"%reserved_smem_offset_1", SR_RESERVED_SMEM_1, TY_U32, false},
 };
 
 const char *special_name(enum special s)
@@ -426,32 +431,35 @@ static bool convert(struct operand *o, enum type type, bool bit_moves)
     return type == TY_F64;
 }
 
-static void mismatch(struct parser *ps, const struct raw *r, enum type type, const char *op)
+static void mismatch(struct parser *ps, const struct raw *r, enum type type)
 {
+    const int len = (int)ps->opcode.len;
+    const char *op = ps->opcode.s;
+
     if (r->label)
         no_such_name(ps, r);
     if (r->o.kind == OPND_REG)
-        FAIL(ps, &r->tok, "'%.*s' is .%s, but %s wants .%s here", (int)r->tok.len, r->tok.s,
-             type_name((enum type)r->o.type), op, type_name(type));
-    FAIL(ps, &r->tok, "'%.*s' is no operand of type .%s for %s", (int)r->tok.len, r->tok.s,
-         type_name(type), op);
+        FAIL(ps, &r->tok, "'%.*s' is .%s, %.*s wants .%s here", (int)r->tok.len, r->tok.s,
+             type_name((enum type)r->o.type), len, op, type_name(type));
+    FAIL(ps, &r->tok, "'%.*s' is no operand of type .%s for %.*s", (int)r->tok.len,
+         r->tok.s, type_name(type), len, op);
 }
 
 /* A source or destination of the type: register, or immediate for a source. */
 void operand_value(struct parser *ps, const struct raw *r, struct operand *o, enum type type,
-                   const char *op, bool dst, bool wider)
+                   bool dst, bool wider)
 {
     *o = r->o;
     if (r->memory || r->is_symbol)
-        mismatch(ps, r, type, op);
+        mismatch(ps, r, type);
     if (o->kind == OPND_REG) {
         if (!operand_fits(type, (enum type)o->type, wider))
-            mismatch(ps, r, type, op);
+            mismatch(ps, r, type);
         return;
     }
     if (o->kind == OPND_IMM && !dst && convert(o, type, true))
         return;
-    mismatch(ps, r, type, op);
+    mismatch(ps, r, type);
 }
 
 static bool may_be_special(uint16_t op)
@@ -462,7 +470,6 @@ static bool may_be_special(uint16_t op)
 static void value(struct parser *ps, const struct spec *s, const struct raw *r, struct inst *in,
                   struct operand *o)
 {
-    const char *op = opcode_name((enum opcode)in->op);
     const enum type type = (enum type)s->type;
 
     if (s->dst && s->sink && r->o.kind == OPND_SINK) {
@@ -479,23 +486,22 @@ static void value(struct parser *ps, const struct spec *s, const struct raw *r, 
     }
     if (!s->dst && may_be_special(in->op) && r->o.kind == OPND_SPECIAL) {
         if (type_float(type) || type_bits(type) == 8)
-            mismatch(ps, r, type, op);
+            mismatch(ps, r, type);
         *o = r->o;
         return;
     }
     if (s->reg_only && r->o.kind != OPND_REG)
-        mismatch(ps, r, type, op);
+        mismatch(ps, r, type);
     if (!s->dst && r->o.kind == OPND_IMM && (in->op == OP_ADD || in->op == OP_MUL ||
         in->op == OP_SUB || in->op == OP_MAD || in->op == OP_FMA) && r->o.base != RAW_INT &&
         !type_float(type))
-        mismatch(ps, r, type, op);
-    operand_value(ps, r, o, type, op, s->dst, s->wider);
+        mismatch(ps, r, type);
+    operand_value(ps, r, o, type, s->dst, s->wider);
 }
 
-static void values(struct parser *ps, const struct spec *s, const struct raw *r, struct inst *in,
+static void values(struct parser *ps, const struct spec *s, const struct raw *r,
                    struct operand *o)
 {
-    const char *op = opcode_name((enum opcode)in->op);
 
     if (r->o.kind != OPND_VEC)
         FAIL(ps, &r->tok, "expected a vector of %u elements", s->count);
@@ -513,7 +519,7 @@ static void values(struct parser *ps, const struct spec *s, const struct raw *r,
         if (e->kind == OPND_SINK)
             FAIL(ps, &r->tok, "_ is not a source");
         all_sinks = false;
-        operand_value(ps, &one, e, (enum type)s->type, op, s->dst, s->wider);
+        operand_value(ps, &one, e, (enum type)s->type, s->dst, s->wider);
     }
     if (all_sinks)
         FAIL(ps, &r->tok, "a vector of nothing but _");
@@ -559,7 +565,7 @@ static void address(struct parser *ps, const struct spec *s, const struct raw *r
 
         if (r->is_symbol || o->off)
             FAIL(ps, &r->tok, "the tensor map is a register with its generic address");
-        values(ps, &coords, &c, in, o + 1);
+        values(ps, &coords, &c, o + 1);
     }
 }
 
@@ -595,11 +601,11 @@ static void predicate(struct parser *ps, const struct spec *s, const struct raw 
         if (s->sink && o->kind == OPND_SINK)
             return;
         if (o->kind != OPND_REG || o->negated)
-            mismatch(ps, r, TY_PRED, opcode_name((enum opcode)in->op));
+            mismatch(ps, r, TY_PRED);
     }
     if (o->kind == OPND_SPECIAL && o->type == TY_PRED && in->op == OP_MOV)
         return;
-    operand_value(ps, r, o, TY_PRED, opcode_name((enum opcode)in->op), s->dst, false);
+    operand_value(ps, r, o, TY_PRED, s->dst, false);
 }
 
 /* Could the operand stand for the spec at all? Decides which optional ones are meant. */
@@ -628,7 +634,7 @@ static void assign_one(struct parser *ps, const struct spec *s, const struct raw
     switch (s->kind) {
     case SPEC_VALUE: case SPEC_POLICY:
         if (s->vector || s->count > 1)
-            values(ps, s, r, in, o);
+            values(ps, s, r, o);
         else
             value(ps, s, r, in, o);
         break;

@@ -118,6 +118,9 @@ struct shape_entry {
 
 enum { SHAPE_BUCKETS = 512 };
 
+/* in where.file until the end of the module: a number of .loc, not an index into files */
+#define WHERE_NUMBERED 0x40000000u
+
 struct parser {
     struct lex lex;
     jmp_buf bail;
@@ -155,6 +158,7 @@ struct parser {
     bool has_loc;
     uint32_t loc_file, loc_line;
     bool indirect;              /* calls through a register */
+    struct token opcode;        /* of the instruction being parsed, for messages */
 };
 
 /* parse.c */
@@ -200,7 +204,7 @@ unsigned operand_list(struct parser *ps, struct raw *raws);
 void operand_assign(struct parser *ps, const struct shape *shape, const struct raw *raws,
                     unsigned n, struct inst *in);
 void operand_value(struct parser *ps, const struct raw *r, struct operand *o, enum type type,
-                   const char *op, bool dst, bool wider);
+                   bool dst, bool wider);
 enum bank operand_bank(enum type t);
 bool operand_fits(enum type want, enum type have, bool wider);
 uint32_t operand_elems(struct parser *ps, uint32_t n);

@@ -54,6 +54,8 @@ enum special {                                  // three-component ones are foll
     SR_LANEMASK_EQ, SR_LANEMASK_LE, SR_LANEMASK_LT, SR_LANEMASK_GE, SR_LANEMASK_GT,
     SR_CLOCK, SR_CLOCK_HI, SR_CLOCK64, SR_GLOBALTIMER, SR_GLOBALTIMER_LO, SR_GLOBALTIMER_HI,
     SR_DYNAMIC_SMEM_SIZE, SR_TOTAL_SMEM_SIZE, SR_AGGR_SMEM_SIZE, SR_CURRENT_GRAPH_EXEC,
+    SR_RESERVED_SMEM_BEGIN, SR_RESERVED_SMEM_END, SR_RESERVED_SMEM_CAP,     // 0, 0x400, 0x400
+    SR_RESERVED_SMEM_0, SR_RESERVED_SMEM_1,     // offsets of words in the reserved first KB
     SR_PM0,                                     // every %pm and %envreg reads 0
     SR_COUNT
 };

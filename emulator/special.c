@@ -63,7 +63,7 @@ static void mov_source(struct parser *ps, const struct raw *r, struct operand *o
         if (bits == 32 && (r->space == SP_GLOBAL || r->space == SP_CONST))
             FAIL(ps, &r->tok, "an address of 64 bits does not fit .%s", type_name(type));
     } else {
-        operand_value(ps, r, o, type, "mov", false, false);
+        operand_value(ps, r, o, type, false, false);
     }
 }
 
@@ -76,7 +76,7 @@ static void mov(struct parser *ps, const struct raw *raws, unsigned n, struct in
     if (raws[0].o.kind == OPND_VEC)
         mov_vector(ps, &raws[0], &in->o[0], type, true);
     else
-        operand_value(ps, &raws[0], &in->o[0], type, "mov", true, false);
+        operand_value(ps, &raws[0], &in->o[0], type, true, false);
     if (raws[1].o.kind == OPND_VEC)
         mov_vector(ps, &raws[1], &in->o[1], type, false);
     else
@@ -98,7 +98,7 @@ static void fragment(struct parser *ps, const struct raw *r, struct operand *o, 
 
         if (e->kind != OPND_REG)
             FAIL(ps, &r->tok, "element %u is no register", i);
-        operand_value(ps, &one, e, type, "wgmma", dst, false);
+        operand_value(ps, &one, e, type, dst, false);
     }
     *o = r->o;
 }
@@ -146,17 +146,17 @@ static void wgmma(struct parser *ps, const struct raw *raws, unsigned n, struct 
     if (a_regs)
         fragment(ps, &raws[1], &in->o[1], 4, TY_B32, false);
     else
-        operand_value(ps, &raws[1], &in->o[1], TY_U64, "wgmma", false, false);
-    operand_value(ps, &raws[2], &in->o[2], TY_U64, "wgmma", false, false);
+        operand_value(ps, &raws[1], &in->o[1], TY_U64, false, false);
+    operand_value(ps, &raws[2], &in->o[2], TY_U64, false, false);
     if (sparse) {
-        operand_value(ps, &raws[3], &in->o[3], TY_B32, "wgmma", false, false);
+        operand_value(ps, &raws[3], &in->o[3], TY_B32, false, false);
         in->o[4] = (struct operand){.kind = OPND_IMM, .type = TY_B32};
         in->o[4].imm = (uint64_t)flag_value(ps, &raws[4], 0, type_bits((enum type)in->type[1]) == 8
                                                              ? 0 : 1);
     }
     if (raws[scale].o.kind == OPND_IMM)
         (void)flag_value(ps, &raws[scale], 0, 1);
-    operand_value(ps, &raws[scale], &in->o[scale], TY_PRED, "wgmma", false, false);
+    operand_value(ps, &raws[scale], &in->o[scale], TY_PRED, false, false);
 
     unsigned at = scale + 1;
 
@@ -203,7 +203,7 @@ static void branch_indexed(struct parser *ps, const struct raw *raws, unsigned n
         FAIL(ps, &ps->lex.tok, "brx.idx has two operands: an index and a list of targets");
     if (raws[0].o.kind != OPND_REG)
         FAIL(ps, &raws[0].tok, "the index is a register");
-    operand_value(ps, &raws[0], &in->o[0], TY_U32, "brx.idx", false, false);
+    operand_value(ps, &raws[0], &in->o[0], TY_U32, false, false);
     refer(ps, &raws[1], true);
 }
 
@@ -244,7 +244,7 @@ static void parenthesised(struct parser *ps, struct operand *o, const struct par
             const enum type type = known ? formals[n].type
                                  : r.o.kind == OPND_REG ? (enum type)r.o.type : TY_B64;
 
-            operand_value(ps, &r, &e[n], type, "call", results, true);
+            operand_value(ps, &r, &e[n], type, results, true);
         }
         n++;
         if (!parse_accept(ps, ','))
@@ -295,7 +295,7 @@ void special_call(struct parser *ps, struct inst *in)
             FAIL(ps, &at, "a kernel cannot be called");
         special_edge(ps, ps->func, callee.o.reg);
     } else if (callee.o.kind == OPND_REG && !callee.memory) {
-        operand_value(ps, &callee, &callee.o, TY_U64, "call", false, false);
+        operand_value(ps, &callee, &callee.o, TY_U64, false, false);
         ps->indirect = true;
     } else {
         FAIL(ps, &at, "'%.*s' is not a function", (int)at.len, at.s);
@@ -372,7 +372,7 @@ static void cp_async(struct parser *ps, const struct raw *raws, unsigned n, stru
         return;
     for (unsigned i = 3; i < n; i++)
         if (raws[i].tok.s && in->o[3].kind == raws[i].o.kind) {
-            operand_value(ps, &raws[i], &in->o[3], TY_U32, "cp.async", false, false);
+            operand_value(ps, &raws[i], &in->o[3], TY_U32, false, false);
             return;
         }
     FAIL(ps, &raws[3].tok, "not a source size");
