@@ -201,6 +201,7 @@ static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
     w->id = id;
     w->launched = w->alive = lanes == LANES ? UINT32_MAX : (1u << lanes) - 1;
     w->parked = w->skip = 0;
+    w->turns = 0;
     w->busy = 0;
     w->queued = false;
     w->registers = g->registers;

@@ -146,7 +146,8 @@ struct warp {
     uint32_t launched;          /* lanes that exist */
     uint32_t alive;             /* lanes that have not exited */
     uint32_t parked;
-    uint32_t skip;              /* lanes that have had their turn in a loop */
+    uint32_t skip;              /* lanes that have had their turn in a loop, */
+    unsigned turns;             /* which lasts so many rounds */
     uint32_t busy;              /* number of registers owned by asynchronous instructions */
     bool queued;                /* in the scheduler's hands */
     unsigned registers;         /* per thread, what setmaxnreg changes */

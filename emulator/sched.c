@@ -134,6 +134,13 @@ static void put_pc(struct warp *w, uint32_t lanes, uint32_t pc)
         w->pc[__builtin_ctz(left)] = pc;
 }
 
+/* The group has gone round often enough: others of the warp come first. */
+static void pass_turn(struct warp *w)
+{
+    w->skip = w->group;
+    w->turns = 0;
+}
+
 /* Whether the instruction names a register that an asynchronous instruction owns. */
 static const struct operand *busy_operand(const struct warp *w, const struct inst *in)
 {
@@ -172,7 +179,6 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
         const uint32_t group = w->group;
         const bool alone = limit == UINT32_MAX && group == (w->alive & ~w->parked);
         uint32_t pc = w->at;
-        unsigned turns = 0;
 
         w->regroup = false;
         w->settled = 0;
@@ -203,12 +209,12 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
                     put_pc(w, mask, target);
                     put_pc(w, group & ~mask, pc);
                     w->settled = group;
-                    if (target < pc && ++turns >= LOOP_TURNS)
-                        w->skip = group;
+                    if (target < pc && ++w->turns >= LOOP_TURNS)
+                        pass_turn(w);
                     break;
                 }
-                if (target < pc && !alone && ++turns >= LOOP_TURNS) {
-                    w->skip = group;
+                if (target < pc && !alone && ++w->turns >= LOOP_TURNS) {
+                    pass_turn(w);
                     pc = target;
                     break;
                 }

@@ -5,6 +5,10 @@
 #ifndef TESTS_EMU_RUN_H
 #define TESTS_EMU_RUN_H
 
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE         /* mkstemp */
+#endif
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -97,12 +102,32 @@ static inline uint64_t emu_put(struct emu *e, const void *data, size_t size)
     return at;
 }
 
+/* With EMU_PTXAS=ptxas in the environment, every program of the tests is also assembled by it. */
+static inline void emu_assemble(const char *text)
+{
+    const char *assembler = getenv("EMU_PTXAS");
+    char path[] = "/tmp/emu-test-XXXXXX", command[512];
+
+    if (!assembler)
+        return;
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_true(write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    snprintf(command, sizeof command, "%s -arch=sm_90a -o /dev/null %s", assembler, path);
+    const int status = system(command);
+    unlink(path);
+    if (status)
+        fail_msg("%s\n%s", command, text);
+}
+
 /* Loads a program; the text's own lines count from 1. Module variables get memory. */
 static inline void emu_load(struct emu *e, const char *text)
 {
     struct load_error error;
     const struct load_options options = { .sm = 90, .file = "test.ptx" };
 
+    emu_assemble(text);
     program_free(e->program);
     e->program = NULL;
     if (program_load(text, strlen(text), &options, &e->program, &error) != LOAD_OK)
