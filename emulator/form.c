@@ -90,7 +90,8 @@ bool type_float(enum type t)
 enum type type_find(const char *name, size_t len)
 {
     for (unsigned t = 1; t < TY_COUNT; t++)
-        if (strlen(types[t].name) == len && !memcmp(types[t].name, name, len))
+        if (types[t].name[0] == name[0] && !strncmp(types[t].name, name, len) &&
+            !types[t].name[len])
             return (enum type)t;
     return TY_NONE;
 }
@@ -160,7 +161,8 @@ static const struct modifier {
 static const struct modifier *modifier_find(const char *word, size_t len)
 {
     for (size_t i = 0; i < sizeof modifiers / sizeof *modifiers; i++)
-        if (strlen(modifiers[i].word) == len && !memcmp(modifiers[i].word, word, len))
+        if (modifiers[i].word[0] == word[0] && !strncmp(modifiers[i].word, word, len) &&
+            !modifiers[i].word[len])
             return &modifiers[i];
     return NULL;
 }
@@ -177,6 +179,7 @@ enum { WORDS = 24 };
 struct match {
     unsigned nwords, nelements, used;
     struct word word[WORDS];        /* of the opcode as written, without the first */
+    int class[WORDS];               /* 1 type, 2 state space: these keep their order; 0 others */
     struct word element[WORDS];     /* of the row: alternatives */
     bool optional[WORDS];
     int taken[WORDS];               /* word that fills the element, or -1 */
@@ -184,7 +187,7 @@ struct match {
 
 static bool same(struct word a, const char *s, size_t len)
 {
-    return a.len == len && !memcmp(a.s, s, len);
+    return a.len == len && a.s[0] == s[0] && !memcmp(a.s, s, len);
 }
 
 static bool wgmma_shape(struct word w, unsigned *m, unsigned *n, unsigned *k)
@@ -206,9 +209,10 @@ static bool element_has(struct word e, struct word w)
     if (e.s[0] == 'M' && sscanf(e.s, "M%4uK%4u", &em, &ek) == 2)
         return wgmma_shape(w, &m, &n, &k) && m == em && k == ek;
     for (const char *p = e.s, *end = e.s + e.len; p < end;) {
-        const char *bar = memchr(p, '|', (size_t)(end - p));
-        const char *stop = bar ? bar : end;
+        const char *stop = p;
 
+        while (stop < end && *stop != '|')
+            stop++;
         if (same(w, p, (size_t)(stop - p)))
             return true;
         p = stop + 1;
@@ -258,7 +262,7 @@ static bool match_row(struct match *m, const struct form *f)
     }
     m->used = 0;
     for (unsigned i = 0; i < m->nwords; i++) {
-        const int class = word_class(m->word[i]);
+        const int class = m->class[i];
 
         for (unsigned e = class ? (unsigned)(last[class] + 1) : 0; e < m->nelements; e++)
             if (m->taken[e] < 0 && element_has(m->element[e], m->word[i])) {
@@ -278,7 +282,7 @@ static bool match_row(struct match *m, const struct form *f)
 
 static bool row_is(const struct form *f, struct word base)
 {
-    return !strncmp(f->mnemonic, base.s, base.len) &&
+    return f->mnemonic[0] == base.s[0] && !strncmp(f->mnemonic, base.s, base.len) &&
            (f->mnemonic[base.len] == ' ' || !f->mnemonic[base.len]);
 }
 
@@ -637,7 +641,9 @@ bool form_resolve(const char *opcode, size_t len, struct shape *shape, char *mes
             snprintf(message, size, "more than %d modifiers", WORDS);
             return false;
         }
-        m.word[m.nwords++] = (struct word){from, (size_t)((next ? next : end) - from)};
+        m.word[m.nwords] = (struct word){from, (size_t)((next ? next : end) - from)};
+        m.class[m.nwords] = word_class(m.word[m.nwords]);
+        m.nwords++;
         p = next;
     }
     for (size_t i = 0; i < NFORMS && !found; i++) {
@@ -686,6 +692,8 @@ bool form_resolve(const char *opcode, size_t len, struct shape *shape, char *mes
     for (const char *p = found->operands; *p && shape->nspecs < FORM_SPECS;) {
         shape->slot[shape->nspecs] = slot;
         slot += parse_spec(&p, &shape->model, &shape->spec[shape->nspecs]);
+        if (shape->spec[shape->nspecs].dst)
+            shape->model.dst |= (uint8_t)(1u << shape->slot[shape->nspecs]);
         shape->nspecs++;
     }
     shape->model.nopnd = (uint8_t)slot;

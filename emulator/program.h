@@ -38,8 +38,8 @@ const char *type_name(enum type t);             // "s32" (no dot)
 
 // ---- registers --------------------------------------------------------------------------------------------------
 // Three banks per function, indices from 0. Types of 8, 16 and 32 bits live in BANK_32, 64-bit types in BANK_64, a b128
-// register is two consecutive BANK_64 registers (low half first). Registers of disjoint live ranges may share an index
-// (function.nregs is what a warp must allocate); a register that may be read before it is written never shares.
+// register is two consecutive BANK_64 registers (low half first). Registers of disjoint live ranges share an index
+// (function.nregs is what a warp must allocate); one that may be read before it is written has had no other in its place.
 
 enum bank { BANK_PRED, BANK_32, BANK_64, BANK_COUNT };
 
@@ -199,6 +199,7 @@ struct inst {
     uint8_t dim;            // tensor copies: 1..5
     uint8_t nopnd;          // number of slots of the form
     uint8_t sub2;           // enum suboperation: shf mode, createpolicy secondary priority
+    uint8_t dst;            // bit s: slot s is a destination
     uint16_t m, n, k;       // wgmma, mma: shape
     void (*exec)(void);     // the machine's: whatever it dispatches on
     struct operand o[INST_OPERANDS];

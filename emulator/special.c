@@ -302,6 +302,7 @@ void special_call(struct parser *ps, struct inst *in)
     }
     in->o[0] = callee.o;
     in->nopnd = 3;
+    in->dst = 1 << 1;
     if (has_results) {
         const struct lex here = ps->lex;
 
