@@ -70,6 +70,8 @@ static void put_type(uint8_t *map, enum tmap_type type)
     put_field(map, TF32_BIT, 1, tf32);
 }
 
+enum { SMEM_OF_SM = 233472 };
+
 // ---- types --------------------------------------------------------------------------------------------------------
 
 static const struct {
@@ -162,6 +164,8 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
         return "a null array";
     if (r->address % 16)
         return "globalAddress must be 16-byte aligned";
+    if (r->address >> 57)
+        return "globalAddress must be below 2^57";
     if (r->interleave == TMAP_INTERLEAVE_32B && r->address % 32)
         return "globalAddress must be 32-byte aligned with 32-byte interleave";
 
@@ -204,6 +208,11 @@ const char *tmap_check(const struct tmap_request *r, unsigned part)
         return "boxDim[0] times the element size must be a multiple of 16 bytes";
     if (!r->interleave && r->swizzle && inner > swizzle_span(r->swizzle))
         return "boxDim[0] times the element size must not exceed the swizzle span";
+    uint64_t box = inner;
+    for (uint32_t i = 1; i < r->rank; i++)
+        box *= (r->box[i] + r->element_stride[i] - 1) / r->element_stride[i];
+    if (box > SMEM_OF_SM)
+        return "the box must not exceed a multiprocessor's shared memory";
     return NULL;
 }
 
