@@ -11,9 +11,8 @@ BUILD   ?= build$(if $(SAN),-san)$(if $(TSAN),-tsan)
 CUDA    ?= /usr/local/cuda
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-SANITIZE := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined) \
+SANITIZE := $(if $(SAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=undefined) \
             $(if $(TSAN),-fsanitize=thread)
-comma   := ,
 ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARN) -fPIC -fvisibility=hidden -pthread -isystem $(CUDA)/include \
              -Iemulator -MMD -MP $(SANITIZE)
 
