@@ -160,8 +160,11 @@ static CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal, unsi
     return push(ctx->handle);
 }
 
+// cuda.h no longer declares the older forms, but programs still ask for them.
+#pragma GCC visibility push(default)
 CUresult cuCtxCreate_v2(CUcontext *handle, unsigned int flags, CUdevice dev);
 CUresult cuCtxCreate_v3(CUcontext *handle, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice dev);
+#pragma GCC visibility pop
 
 CUresult cuCtxCreate_v2(CUcontext *handle, unsigned int flags, CUdevice dev)
 {

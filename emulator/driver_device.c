@@ -8,7 +8,7 @@
 #define AT(name, value) [CU_DEVICE_ATTRIBUTE_##name] = value
 
 // What is absent here, or was read as 0, is 0: textures, surfaces, managed memory, virtual memory management, sharing
-// between processes, cooperative grids.
+// between processes.
 static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     AT(MAX_THREADS_PER_BLOCK, 1024),
     AT(MAX_BLOCK_DIM_X, 1024),
@@ -45,6 +45,7 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     AT(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2),
     AT(COMPUTE_PREEMPTION_SUPPORTED, 1),
     AT(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
+    AT(COOPERATIVE_LAUNCH, 1),
     AT(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448),
     AT(HOST_REGISTER_SUPPORTED, 1),
     AT(MAX_BLOCKS_PER_MULTIPROCESSOR, 32),

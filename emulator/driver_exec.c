@@ -27,10 +27,10 @@ static CUresult instantiate(struct context *ctx, CUgraphExec *out, CUgraph handl
     const struct graph *g = handle_find(HANDLE_GRAPH, handle);
     const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    if (!out || !g || (flags & ~(known | CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)))
+        return CUDA_ERROR_INVALID_VALUE;
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!out || !g || (flags & ~known))
-        return CUDA_ERROR_INVALID_VALUE;
     struct exec *e = calloc(1, sizeof *e);
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -123,8 +123,7 @@ static CUresult read_attributes(const CUlaunchConfig *c, struct attributes *out)
 // ---- checks -------------------------------------------------------------------------------------------------------
 
 // The cluster a launch gets: the attribute's, the function's, or 1 x 1 x 1.
-static CUresult choose_cluster(const struct context *ctx, const struct func *f, const struct attributes *a,
-                               struct launch_work *launch)
+static CUresult choose_cluster(const struct func *f, const struct attributes *a, struct launch_work *launch)
 {
     const struct function *fn = f->function;
     const bool required = f->cluster[0] || f->cluster[1] || f->cluster[2];
@@ -147,8 +146,6 @@ static CUresult choose_cluster(const struct context *ctx, const struct func *f, 
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     memcpy(launch->cluster, c, sizeof launch->cluster);
     launch->explicit_cluster = true;
-    if (occupancy_clusters(ctx, f, volume(launch->block), launch->smem, (unsigned)size) == 0)
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     return CUDA_SUCCESS;
 }
 
@@ -163,13 +160,16 @@ static CUresult check(const struct context *ctx, const struct func *f, const str
     if (fn->reqntid[0] && (b[0] != fn->reqntid[0] || b[1] != (fn->reqntid[1] ? fn->reqntid[1] : 1) ||
                            b[2] != (fn->reqntid[2] ? fn->reqntid[2] : 1)))
         return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = choose_cluster(f, a, launch);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (launch->smem > (unsigned)f->max_dynamic_smem)
         return CUDA_ERROR_INVALID_VALUE;
     if (occupancy_blocks(f, volume(b), launch->smem) == 0)
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;                  // registers
-    CUresult result = choose_cluster(ctx, f, a, launch);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (launch->explicit_cluster &&
+        occupancy_clusters(ctx, f, volume(b), launch->smem, volume(launch->cluster)) == 0)
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;                     // no group of multiprocessors holds one
     if (launch->cooperative &&
         (uint64_t)g[0] * g[1] * g[2] > (uint64_t)ctx->device->sms * occupancy_blocks(f, volume(b), launch->smem))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;

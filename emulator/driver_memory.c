@@ -1,9 +1,10 @@
 // Allocation: device memory, page-locked host memory, pools, and what can be asked about an address.
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct host_block {
     struct host_block *next;
@@ -431,10 +432,27 @@ CUresult cuMemFreeHost(void *host)
     IN_HEALTHY(host ? host_remove(ctx, host, false) : CUDA_SUCCESS);
 }
 
+// Is all of [host, host + bytes) memory that the process has?
+static bool host_exists(const void *host, size_t bytes)
+{
+    enum { PAGE = 4096, STEP = 1024 };
+    unsigned char state[STEP];
+    uint64_t at = (uintptr_t)host / PAGE * PAGE;
+    const uint64_t end = (uintptr_t)host + bytes;
+    if (end < at)
+        return false;
+    for (; at < end; at += STEP * PAGE) {
+        const size_t n = end - at < STEP * PAGE ? (size_t)(end - at) : STEP * PAGE;
+        if (mincore((void *)(uintptr_t)at, n, state) != 0)
+            return false;
+    }
+    return true;
+}
+
 static CUresult host_register(struct context *ctx, void *host, size_t bytes, unsigned flags)
 {
     const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
-    if (!host || bytes == 0 || (flags & ~known))
+    if (!host || bytes == 0 || (flags & ~known) || !host_exists(host, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return host_add(ctx, host, bytes, flags, true);
 }

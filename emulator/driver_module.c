@@ -143,7 +143,21 @@ static bool place_symbols(struct image *image)
     return true;
 }
 
-static const char *const unresolved = "external variable without a definition";
+// The name of something that is used but defined nowhere, or NULL.
+static const char *unresolved(const struct program *p)
+{
+    for (uint32_t i = 0; i < p->nsymbols; i++)
+        if (p->symbols[i].is_extern)
+            return p->symbols[i].name;
+    for (uint32_t i = 0; i < p->ninsts; i++)
+        for (unsigned k = 0; k < p->insts[i].nopnd; k++) {
+            const struct operand *o = &p->insts[i].o[k];
+            const struct function *f = o->kind == OPND_FUNC ? &p->funcs[o->reg] : NULL;
+            if (f && f->is_extern && f->builtin == BUILTIN_NONE)
+                return f->name;
+        }
+    return NULL;
+}
 
 static CUresult load_code(enum load_status status)
 {
@@ -173,14 +187,14 @@ CUresult image_new(struct context *ctx, const char *text, size_t length, struct 
         driver_report(ctx, report);
         return load_code(status);
     }
-    for (uint32_t i = 0; i < program->nsymbols; i++)
-        if (program->symbols[i].is_extern) {
-            char report[512];
-            snprintf(report, sizeof report, "error: %s: %s", program->symbols[i].name, unresolved);
-            driver_report(ctx, report);
-            program_free(program);
-            return CUDA_ERROR_INVALID_PTX;
-        }
+    const char *missing = unresolved(program);
+    if (missing) {
+        char report[512];
+        snprintf(report, sizeof report, "error: %s is declared extern and defined nowhere", missing);
+        driver_report(ctx, report);
+        program_free(program);
+        return CUDA_ERROR_INVALID_PTX;
+    }
 
     struct image *image = calloc(1, sizeof *image);
     if (!image) {

@@ -111,7 +111,7 @@ static CUresult available_smem(struct context *ctx, size_t *bytes, CUfunction ha
         return CUDA_ERROR_INVALID_VALUE;
     struct machine_limits limits;
     machine_limits(&driver.config.machine, &limits);
-    const unsigned fixed = limits.smem_reserved + f->function->static_smem;
+    const unsigned fixed = f->function->static_smem;        // the driver leaves out what each CTA reserves
     const unsigned share = limits.smem / (unsigned)count / limits.smem_granularity * limits.smem_granularity;
     size_t room = share > fixed ? share - fixed : 0;
     if (room + f->function->static_smem > limits.smem_cta)
@@ -188,7 +188,11 @@ static CUresult cluster_size(struct context *ctx, int *size, CUfunction handle, 
         return result;
     if (!size || !c || threads_of(c) == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    unsigned n = f->nonportable_cluster ? CLUSTER_CTAS : 8;
+    unsigned n;
+    result = cluster_of(c, f, &n);
+    if (result != CUDA_SUCCESS)
+        return result;
+    n = f->nonportable_cluster ? CLUSTER_CTAS : 8;
     if (f->function->maxclusterrank && f->function->maxclusterrank < n)
         n = f->function->maxclusterrank;
     while (n > 1 && occupancy_clusters(ctx, f, threads_of(c), c->sharedMemBytes, n) == 0)
