@@ -1,0 +1,674 @@
+#include "async.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+#include "valid.h"
+
+/* ---- the queue: a binary heap by (time, tie) ---- */
+
+struct event {
+    uint64_t time, tie;
+    struct async_job *job;
+    unsigned step;
+};
+
+struct async {
+    struct event *heap;
+    size_t count, capacity;
+    uint64_t sequence;
+    uint64_t given_up_at;       /* machine progress when try_waits last gave up */
+    unsigned rounds;            /* of giving up without progress */
+    struct async_scratch *scratch;
+    struct async_cta *spare;
+};
+
+enum { FUTILE_ROUNDS = 8, LATE = 4000 };
+
+static struct async *of(const struct machine *m)
+{
+    return m->async;
+}
+
+static bool before(const struct event *x, const struct event *y)
+{
+    return x->time != y->time ? x->time < y->time : x->tie < y->tie;
+}
+
+static bool push(struct async *a, struct event event)
+{
+    size_t i;
+
+    if (a->count == a->capacity) {
+        const size_t capacity = a->capacity ? 2 * a->capacity : 64;
+        struct event *grown = realloc(a->heap, capacity * sizeof *grown);
+
+        if (!grown)
+            return false;
+        a->heap = grown;
+        a->capacity = capacity;
+    }
+    for (i = a->count++; i && before(&event, &a->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        a->heap[i] = a->heap[(i - 1) / 2];
+    a->heap[i] = event;
+    return true;
+}
+
+static struct event pop(struct async *a)
+{
+    const struct event first = a->heap[0], last = a->heap[--a->count];
+    size_t i = 0;
+
+    while (2 * i + 1 < a->count) {
+        size_t child = 2 * i + 1;
+
+        if (child + 1 < a->count && before(&a->heap[child + 1], &a->heap[child]))
+            child++;
+        if (!before(&a->heap[child], &last))
+            break;
+        a->heap[i] = a->heap[child];
+        i = child;
+    }
+    if (a->count)
+        a->heap[i] = last;
+    return first;
+}
+
+/* ---- jobs ---- */
+
+static void job_over(struct machine *m, struct async_job *job)
+{
+    if (--job->cluster->outstanding == 0 && !job->cluster->live)
+        m->reap = true;
+    if (job->drop)
+        job->drop(job);
+    free(job);
+}
+
+void *async_job_new(struct warp *w, const struct inst *in, unsigned lane, size_t bytes,
+                    void (*fire)(struct machine *m, struct async_job *job, unsigned step))
+{
+    struct async_job *job = calloc(1, bytes);
+
+    if (!job) {
+        warp_trap(w, in, (int)lane, TRAP_MEMORY, "an asynchronous operation");
+        return NULL;
+    }
+    job->fire = fire;
+    job->site = (struct site){.cta = w->cta, .inst = in, .warp = (int)w->id, .lane = (int)lane};
+    job->cluster = w->cta->cluster;
+    job->cluster->outstanding++;
+    return job;
+}
+
+void async_job_cancel(struct machine *m, struct async_job *job)
+{
+    job_over(m, job);
+}
+
+static uint64_t below(struct machine *m, uint64_t n)
+{
+    return machine_random(m) % n;
+}
+
+void async_post(struct machine *m, struct async_job *job, unsigned step, enum async_delay delay)
+{
+    static const uint16_t longest[] = {
+        [DELAY_COPY] = 1500, [DELAY_READ] = 300, [DELAY_MMA] = 400, [DELAY_REMOTE] = 200,
+    };
+    struct async *a = of(m);
+    struct event event = {.time = m->now, .tie = a->sequence++, .job = job, .step = step};
+
+    switch (m->config.policy) {
+    case POLICY_EARLY:
+        break;
+    case POLICY_LATE:
+        event.time += LATE + below(m, LATE / 4);
+        event.tie = machine_random(m);
+        break;
+    case POLICY_RANDOM:
+        event.time += 1 + below(m, longest[delay]);
+        event.tie = machine_random(m);
+        break;
+    }
+    job->events++;
+    if (!push(a, event)) {
+        machine_trap(m, &job->site, TRAP_MEMORY, "an event");
+        if (--job->events == 0)
+            job_over(m, job);
+    }
+}
+
+unsigned async_pieces(struct machine *m, unsigned rows)
+{
+    const unsigned most = rows < 4 ? rows : 4;
+
+    return m->config.policy == POLICY_RANDOM && most > 1 ? 1 + (unsigned)below(m, most) : 1;
+}
+
+bool async_reads_now(struct machine *m)
+{
+    return m->config.policy == POLICY_EARLY ||
+           (m->config.policy == POLICY_RANDOM && machine_random(m) & 1);
+}
+
+uint64_t async_next(const struct machine *m)
+{
+    return of(m)->count ? of(m)->heap[0].time : UINT64_MAX;
+}
+
+void async_run(struct machine *m)
+{
+    struct async *a = of(m);
+
+    while (a->count && a->heap[0].time <= m->now && !m->trapped) {
+        const struct event event = pop(a);
+
+        event.job->fire(m, event.job, event.step);
+        if (--event.job->events == 0)
+            job_over(m, event.job);
+    }
+}
+
+bool async_open(struct machine *m)
+{
+    m->async = calloc(1, sizeof *m->async);
+    return m->async != NULL;
+}
+
+void async_reset(struct machine *m)
+{
+    struct async *a = of(m);
+
+    for (size_t i = 0; i < a->count; i++)
+        if (--a->heap[i].job->events == 0)
+            job_over(m, a->heap[i].job);
+    a->count = 0;
+    a->rounds = 0;
+    a->given_up_at = 0;
+}
+
+static void cta_free(struct async_cta *c)
+{
+    mbar_table_close(&c->bars);
+    free(c->threads);
+    free(c);
+}
+
+void async_close(struct machine *m)
+{
+    struct async *a = of(m);
+
+    if (!a)
+        return;
+    async_reset(m);
+    while (a->spare) {
+        struct async_cta *c = a->spare;
+
+        a->spare = c->next;
+        cta_free(c);
+    }
+    free(a->heap);
+    free(a->scratch);
+    free(a);
+    m->async = NULL;
+}
+
+struct async_scratch *async_scratch(struct machine *m)
+{
+    struct async *a = of(m);
+
+    if (!a->scratch) {
+        const size_t size = (sizeof *a->scratch + 63) / 64 * 64;
+
+        a->scratch = aligned_alloc(64, size);
+        if (a->scratch)
+            memset(a->scratch, 0, size);
+    }
+    return a->scratch;
+}
+
+/* ---- what a CTA keeps ---- */
+
+bool async_cta_open(struct cta *cta)
+{
+    struct async *a = of(cta->m);
+    struct async_cta *c = a->spare;
+
+    if (c && c->bars.size == cta->smem_end && c->thread_count == cta->warp_count * LANES) {
+        a->spare = c->next;
+        c->next = NULL;
+        cta->async = c;
+        return true;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return false;
+    c->thread_count = cta->warp_count * LANES;
+    if (!mbar_table_open(&c->bars, cta->smem_end)) {
+        free(c);
+        return false;
+    }
+    cta->async = c;
+    return true;
+}
+
+static void groups_close(struct async_groups *groups)
+{
+    free(groups->slots);
+    memset(groups, 0, sizeof *groups);
+}
+
+void async_cta_close(struct cta *cta)
+{
+    struct async *a = of(cta->m);
+    struct async_cta *c = cta->async;
+
+    cta->async = NULL;
+    for (unsigned i = 0; i < CTA_WARPS / WARPGROUP; i++) {
+        wgmma_unit_close(c->units[i]);
+        c->units[i] = NULL;
+    }
+    if (c->threads)
+        for (unsigned i = 0; i < c->thread_count; i++) {
+            groups_close(&c->threads[i].bulk);
+            groups_close(&c->threads[i].copy);
+            groups_close(&c->threads[i].mark);
+            free(c->threads[i].marks);
+        }
+    free(c->threads);
+    c->threads = NULL;
+    mbar_table_clear(&c->bars);
+    memset(c->gave_up, 0, sizeof c->gave_up);
+    c->incoming = 0;
+    c->next = a->spare;
+    a->spare = c;
+}
+
+void async_cta_exit(struct cta *cta)
+{
+    const struct site at = {.cta = cta, .warp = -1, .lane = -1};
+
+    if (cta->async->incoming)
+        machine_trap(cta->m, &at, TRAP_EXIT_PENDING,
+                     "the CTA's last thread exits with %u copies into its shared memory in flight",
+                     cta->async->incoming);
+}
+
+void async_lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)
+{
+    (void)lanes;
+    wgmma_lanes_exit(w, in);
+}
+
+struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsigned lane)
+{
+    struct async_cta *c = w->cta->async;
+
+    if (!c->threads) {
+        c->threads = calloc(c->thread_count, sizeof *c->threads);
+        if (!c->threads) {
+            warp_trap(w, in, (int)lane, TRAP_MEMORY, "the groups of a CTA's threads");
+            return NULL;
+        }
+    }
+    return &c->threads[w->id * LANES + lane];
+}
+
+/* ---- groups ---- */
+
+static struct async_group *slot(const struct async_groups *g, uint32_t group)
+{
+    return &g->slots[group & (g->capacity - 1)];
+}
+
+static bool reserve(struct async_groups *g)
+{
+    const uint32_t used = g->open - g->oldest + 1;
+    struct async_groups grown = *g;
+
+    if (used < g->capacity)
+        return true;
+    grown.capacity = g->capacity ? 2 * g->capacity : 4;
+    grown.slots = calloc(grown.capacity, sizeof *grown.slots);
+    if (!grown.slots)
+        return false;
+    if (g->capacity)
+        for (uint32_t i = g->oldest; i != g->open + 1; i++)
+            *slot(&grown, i) = *slot(g, i);
+    free(g->slots);
+    *g = grown;
+    return true;
+}
+
+bool async_groups_issue(struct async_groups *groups)
+{
+    if (!reserve(groups))
+        return false;
+    slot(groups, groups->open)->unread++;
+    slot(groups, groups->open)->undone++;
+    return true;
+}
+
+static void retire(struct async_groups *groups)
+{
+    while (groups->oldest != groups->open && slot(groups, groups->oldest)->undone == 0)
+        groups->oldest++;
+}
+
+void async_groups_read(struct async_groups *groups, uint32_t group)
+{
+    slot(groups, group)->unread--;
+}
+
+void async_groups_done(struct async_groups *groups, uint32_t group)
+{
+    slot(groups, group)->undone--;
+    retire(groups);
+}
+
+bool async_groups_commit(struct async_groups *groups)
+{
+    if (!reserve(groups))
+        return false;
+    groups->open++;
+    *slot(groups, groups->open) = (struct async_group){0};
+    retire(groups);
+    return true;
+}
+
+bool async_groups_passed(const struct async_groups *groups, uint32_t newest, bool read)
+{
+    const uint32_t pending = groups->open - groups->oldest;
+
+    for (uint32_t i = 0; pending > newest && i < pending - newest; i++) {
+        const struct async_group *g = slot(groups, groups->oldest + i);
+
+        if (read ? g->unread : g->undone)
+            return false;
+    }
+    return true;
+}
+
+bool async_ticket_take(struct warp *w, const struct inst *in, unsigned lane,
+                       struct async_ticket *ticket)
+{
+    struct async_thread *thread = async_thread_of(w, in, lane);
+
+    if (!thread)
+        return false;
+    if (!async_groups_issue(&thread->bulk)) {
+        warp_trap(w, in, (int)lane, TRAP_MEMORY, "a bulk group");
+        return false;
+    }
+    *ticket = (struct async_ticket){w, thread, lane, thread->bulk.open};
+    return true;
+}
+
+static void ticket_wake(const struct async_ticket *t)
+{
+    warp_wake(t->warp, WAIT_BULK, t->warp->id * LANES + t->lane, 1u << t->lane);
+}
+
+void async_ticket_read(struct async_ticket *ticket)
+{
+    async_groups_read(&ticket->thread->bulk, ticket->group);
+    ticket_wake(ticket);
+}
+
+void async_ticket_done(struct async_ticket *ticket)
+{
+    async_groups_done(&ticket->thread->bulk, ticket->group);
+    ticket_wake(ticket);
+}
+
+/* ---- mbarriers ---- */
+
+struct mbar_actor async_actor(const struct site *site, bool engine)
+{
+    return (struct mbar_actor){
+        .inst = site->inst, .cta = site->cta->number, .warp = (int16_t)site->warp,
+        .lane = engine ? -1 : (int16_t)site->lane,
+    };
+}
+
+static bool settle(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                   enum mbar_result result)
+{
+    const struct mbar *bar;
+
+    if (!mbar_failed(result)) {
+        machine_progress(m);
+        if (result == MBAR_COMPLETED)
+            cta_wake(cta, WAIT_MBARRIER, offset);
+        return true;
+    }
+    bar = mbar_find(&cta->async->bars, offset);
+    if (bar)
+        machine_trap_at(m, at, result == MBAR_TX_RANGE ? TRAP_MBARRIER_TX : TRAP_MBARRIER, offset,
+                        "mbarrier of CTA rank %u: %s (phase %" PRIu64 ", %u of %u arrivals "
+                        "pending, %d bytes)", cta->rank, mbar_error(result), bar->phase,
+                        bar->pending, bar->expected, bar->tx);
+    else
+        machine_trap_at(m, at, result == MBAR_NO_MEMORY ? TRAP_MEMORY : TRAP_MBARRIER, offset,
+                        "shared memory of CTA rank %u: %s", cta->rank, mbar_error(result));
+    return false;
+}
+
+bool async_complete_tx(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                       uint32_t bytes)
+{
+    const struct mbar_actor who = async_actor(at, true);
+
+    return settle(m, at, cta, offset, mbar_complete_tx(&cta->async->bars, offset, bytes, &who));
+}
+
+bool async_arrive(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                  unsigned flags, uint32_t count, uint32_t bytes, bool engine, uint64_t *state)
+{
+    const struct mbar_actor who = async_actor(at, engine);
+
+    return settle(m, at, cta, offset, mbar_arrive(&cta->async->bars, offset, flags, count, bytes,
+                                                  &who, state));
+}
+
+bool async_expect_tx(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                     uint32_t bytes)
+{
+    const struct mbar_actor who = async_actor(at, false);
+
+    return settle(m, at, cta, offset, mbar_expect_tx(&cta->async->bars, offset, bytes, &who));
+}
+
+bool async_find_mbar(struct warp *w, const struct inst *in, unsigned lane, uint32_t address,
+                     struct cta **cta, uint32_t *offset)
+{
+    const struct site at = {.cta = w->cta, .inst = in, .warp = (int)w->id, .lane = (int)lane};
+    struct place place;
+
+    if (address % MBAR_BYTES) {
+        warp_trap_at(w, in, (int)lane, TRAP_MISALIGNED, address,
+                     "an mbarrier is 8 bytes at a multiple of 8");
+        return false;
+    }
+    if (!machine_place_shared(w->m, &at, w->cta, address, MBAR_BYTES, ACCESS_WRITE, &place))
+        return false;
+    *cta = place.cta;
+    *offset = place.offset;
+    if (mbar_find(&place.cta->async->bars, place.offset))
+        return true;
+    warp_trap_at(w, in, (int)lane, TRAP_MBARRIER, address,
+                 "no mbarrier has been initialised here");
+    return false;
+}
+
+bool async_shared_address(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
+                          uint32_t *shared)
+{
+    if (generic_is_shared(address, shared))
+        return true;
+    *shared = (uint32_t)address;
+    if (!(address >> 32))
+        return true;
+    warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, address, "shared memory is meant");
+    return false;
+}
+
+bool async_need_address(struct warp *w, const struct inst *in, const struct operand *op,
+                        uint32_t mask, const char *what)
+{
+    const uint32_t missing = mask & ~warp_address_defined(w, op);
+
+    if (!missing)
+        return true;
+    warp_trap(w, in, __builtin_ctz(missing), TRAP_UNDEFINED, "%s", what);
+    return false;
+}
+
+bool async_claim(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
+                 uint32_t bytes)
+{
+    const struct mbar *bar = mbar_overlap(&cta->async->bars, offset, bytes);
+
+    if (bar) {
+        machine_trap_at(m, at, TRAP_MBARRIER_MEMORY, bar->offset,
+                        "a copy of %u bytes to 0x%x in CTA rank %u would overwrite a live mbarrier",
+                        bytes, offset, cta->rank);
+        return false;
+    }
+    mbar_overwrite(&cta->async->bars, offset, bytes);
+    return true;
+}
+
+bool async_smem_touch(struct cta *cta, uint32_t offset, uint32_t bytes, bool write)
+{
+    if (mbar_overlap(&cta->async->bars, offset, bytes))
+        return false;
+    if (write)
+        mbar_overwrite(&cta->async->bars, offset, bytes);
+    return true;
+}
+
+/* ---- deadlocks ---- */
+
+bool async_timeout(struct machine *m)
+{
+    struct async *a = of(m);
+    bool any = false;
+
+    if (a->given_up_at == m->progress && a->rounds >= FUTILE_ROUNDS)
+        return false;
+    a->rounds = a->given_up_at == m->progress ? a->rounds + 1 : 0;
+    a->given_up_at = m->progress;
+    for (unsigned i = 0; i < m->grid_count; i++)
+        for (struct cluster *c = m->grids[i].live; c; c = c->next)
+            for (unsigned k = 0; k < c->size; k++)
+                for (unsigned n = 0; n < c->ctas[k]->warp_count; n++) {
+                    struct warp *w = &c->ctas[k]->warps[n];
+
+                    for (unsigned j = 0; j < w->park_count; j++) {
+                        const struct park park = w->parks[j];
+
+                        if (park.kind != WAIT_MBARRIER || !(park.inst->flags & INST_TRY))
+                            continue;
+                        c->ctas[k]->async->gave_up[n] |= park.lanes;
+                        warp_wake(w, WAIT_MBARRIER, park.key, park.lanes);
+                        any = true;
+                        j = UINT32_MAX;     /* the list has changed: from the start */
+                    }
+                }
+    return any;
+}
+
+struct words {
+    char *text;
+    size_t room, used;
+};
+
+static void say(struct words *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct words *s, const char *format, ...)
+{
+    va_list list;
+    int n;
+
+    va_start(list, format);
+    n = vsnprintf(s->used < s->room ? s->text + s->used : NULL,
+                  s->used < s->room ? s->room - s->used : 0, format, list);
+    va_end(list);
+    if (n > 0)
+        s->used += (size_t)n;
+}
+
+static void say_actor(struct words *s, const struct cta *cta, const char *what,
+                      const struct mbar_actor *who)
+{
+    const struct program *p = cta->grid->program;
+
+    if (!who->inst)
+        return;
+    say(s, "; last %s by %sCTA %u warp %d", what, who->lane < 0 ? "an engine for " : "", who->cta,
+        who->warp);
+    if (who->lane >= 0)
+        say(s, " lane %d", who->lane);
+    say(s, ", line %u", p->where[who->inst - p->insts].line);
+}
+
+static void describe_mbar(struct words *s, const struct cta *cta, const struct park *park)
+{
+    const struct mbar *bar = mbar_find(&cta->async->bars, (uint32_t)park->key);
+
+    say(s, "the mbarrier at 0x%x", (unsigned)park->key);
+    if (!bar) {
+        say(s, ", which is no more");
+        return;
+    }
+    if (park->inst->flags & INST_PARITY)
+        say(s, ", parity %u", (unsigned)park->want & 1);
+    else
+        say(s, ", a state");
+    say(s, ": phase %" PRIu64 " (parity %u), %u of %u arrivals pending, %d bytes outstanding",
+        bar->phase, (unsigned)bar->phase & 1, bar->pending, bar->expected, bar->tx);
+    say_actor(s, cta, "arrival", &bar->last_arrival);
+    say_actor(s, cta, "byte count", &bar->last_tx);
+}
+
+static void describe_groups(struct words *s, const struct cta *cta, const struct park *park)
+{
+    const struct async_thread *t = cta->async->threads ? &cta->async->threads[park->key] : NULL;
+    const bool bulk = park->kind == WAIT_BULK;
+
+    say(s, "%s groups of thread %u, at most %u pending%s", bulk ? "bulk" : "cp.async",
+        (unsigned)park->key, (unsigned)park->want,
+        bulk && park->inst->flags & INST_READ ? " reads" : "");
+    if (t) {
+        const struct async_groups *g = bulk ? &t->bulk : &t->copy;
+
+        say(s, "; %u committed are not over", g->open - g->oldest);
+    }
+}
+
+size_t async_describe(const struct cta *cta, const struct park *park, char *text, size_t room)
+{
+    struct words s = {text, room, 0};
+
+    switch (park->kind) {
+    case WAIT_MBARRIER:
+        describe_mbar(&s, cta, park);
+        break;
+    case WAIT_BULK:
+    case WAIT_COPY:
+        describe_groups(&s, cta, park);
+        break;
+    case WAIT_WGMMA:
+        return wgmma_describe(cta->async->units[park->key], park, text, room);
+    default:
+        say(&s, "something unknown");
+        break;
+    }
+    return s.used;
+}

@@ -1,0 +1,432 @@
+/*
+ * The life of clusters and CTAs: placing them on multiprocessors, threads leaving, storage reused.
+ */
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+#include "valid.h"
+
+/* ---- registers of one call depth ---- */
+
+struct regs *regs_new(const uint32_t counts[BANK_COUNT])
+{
+    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u, np = counts[BANK_PRED] + 1u;
+    struct regs *r = calloc(1, sizeof *r);
+
+    if (!r)
+        return NULL;
+    r->r32 = calloc(n32, sizeof *r->r32);
+    r->r64 = calloc(n64, sizeof *r->r64);
+    r->pred = calloc(np * 2 + n32 + n64, sizeof *r->pred);
+    r->busy32 = calloc(n32, 1);
+    if (!r->r32 || !r->r64 || !r->pred || !r->busy32) {
+        free(r->r32);
+        free(r->r64);
+        free(r->pred);
+        free(r->busy32);
+        free(r);
+        return NULL;
+    }
+    r->defp = r->pred + np;
+    r->def32 = r->defp + np;
+    r->def64 = r->def32 + n32;
+    return r;
+}
+
+static void regs_free(struct regs *r)
+{
+    if (!r)
+        return;
+    free(r->r32);
+    free(r->r64);
+    free(r->pred);
+    free(r->busy32);
+    free(r);
+}
+
+/* Values stay behind, as they do in hardware; nobody is told that they are defined. */
+void regs_reset(struct regs *r, const uint32_t counts[BANK_COUNT])
+{
+    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u, np = counts[BANK_PRED] + 1u;
+
+    memset(r->defp, 0, (np + n32 + n64) * sizeof *r->defp);
+    memset(r->busy32, 0, n32);
+}
+
+/* ---- storage ---- */
+
+static void warp_free(struct warp *w)
+{
+    for (unsigned d = 0; d < CALL_DEPTH && w->levels[d]; d++)
+        regs_free(w->levels[d]);
+    for (unsigned l = 0; l < LANES; l++)
+        free(w->stack[l]);
+    free(w->local);
+    free(w->local_valid);
+}
+
+static void cta_free(struct cta *cta)
+{
+    if (!cta)
+        return;
+    for (unsigned i = 0; cta->warps && i < cta->warp_count; i++)
+        warp_free(&cta->warps[i]);
+    free(cta->warps);
+    free(cta->bytes);
+    free(cta->valid);
+    free(cta);
+}
+
+static void cluster_free(struct cluster *c)
+{
+    for (unsigned i = 0; i < c->size; i++)
+        cta_free(c->ctas[i]);
+    free(c);
+}
+
+static struct cta *cta_new(const struct grid *g)
+{
+    struct cta *cta = calloc(1, sizeof *cta);
+    const size_t smem = (size_t)SMEM_START + g->smem;
+
+    if (!cta)
+        return NULL;
+    cta->warp_count = g->warps;
+    cta->warps = calloc(g->warps, sizeof *cta->warps);
+    cta->bytes = calloc(1, smem + 64);
+    cta->valid = calloc(1, valid_bytes(smem));
+    if (!cta->warps || !cta->bytes || !cta->valid) {
+        cta_free(cta);
+        return NULL;
+    }
+    for (unsigned i = 0; i < g->warps; i++) {
+        cta->warps[i].levels[0] = regs_new(g->fn->nregs);
+        if (!cta->warps[i].levels[0]) {
+            cta_free(cta);
+            return NULL;
+        }
+    }
+    return cta;
+}
+
+void pool_clear(struct machine *m)
+{
+    while (m->pool) {
+        struct cluster *c = m->pool;
+        m->pool = c->next;
+        cluster_free(c);
+    }
+}
+
+/* Storage for a cluster of the grid, from the pool if that has the right shape. */
+static struct cluster *cluster_new(struct machine *m, const struct grid *g)
+{
+    struct shape shape;
+
+    memset(&shape, 0, sizeof shape);
+    shape.warps = g->warps;
+    shape.cluster = g->cluster_size;
+    shape.smem = g->smem;
+    memcpy(shape.registers, g->fn->nregs, sizeof shape.registers);
+    if (memcmp(&shape, &m->shape, sizeof shape)) {
+        pool_clear(m);
+        m->shape = shape;
+    }
+    struct cluster *c = m->pool;
+    if (c) {
+        m->pool = c->next;
+        return c;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->size = g->cluster_size;
+    for (unsigned i = 0; i < c->size; i++) {
+        c->ctas[i] = cta_new(g);
+        if (!c->ctas[i]) {
+            cluster_free(c);
+            return NULL;
+        }
+    }
+    return c;
+}
+
+static void cluster_recycle(struct machine *m, struct cluster *c)
+{
+    const struct grid *g = c->grid;
+
+    if (g->warps == m->shape.warps && g->cluster_size == m->shape.cluster &&
+        g->smem == m->shape.smem &&
+        !memcmp(g->fn->nregs, m->shape.registers, sizeof m->shape.registers)) {
+        c->next = m->pool;
+        m->pool = c;
+    } else {
+        cluster_free(c);
+    }
+}
+
+/* ---- start ---- */
+
+static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
+{
+    struct grid *g = cta->grid;
+    const unsigned first = id * LANES;
+    const unsigned lanes = g->threads - first < LANES ? g->threads - first : LANES;
+
+    for (unsigned d = 1; d < CALL_DEPTH && w->levels[d]; d++) {
+        regs_free(w->levels[d]);
+        w->levels[d] = NULL;
+    }
+    for (unsigned l = 0; l < LANES; l++) {
+        free(w->stack[l]);
+        w->stack[l] = NULL;
+    }
+    free(w->local);
+    free(w->local_valid);
+    w->local = w->local_valid = NULL;
+    regs_reset(w->levels[0], g->fn->nregs);
+
+    w->r = *w->levels[0];
+    w->fn = g->fn;
+    w->frame = 0;
+    w->depth = 0;
+    w->group = w->at = w->settled = 0;
+    w->regroup = false;
+    w->m = cta->m;
+    w->grid = g;
+    w->cta = cta;
+    w->id = id;
+    w->launched = w->alive = lanes == LANES ? UINT32_MAX : (1u << lanes) - 1;
+    w->parked = w->skip = 0;
+    w->turns = 0;
+    w->busy = 0;
+    w->queued = false;
+    w->registers = g->registers;
+    w->carry = w->def_carry = 0;
+    w->cluster_arrived = w->cluster_phase = 0;
+    w->wake_at = UINT64_MAX;
+    w->park_count = 0;
+    w->local_size = 0;
+    for (unsigned l = 0; l < LANES; l++) {
+        w->pc[l] = g->fn->first;
+        w->lane_depth[l] = 0;
+        w->lane_frame[l] = 0;
+        w->lane_fn[l] = g->fn;
+    }
+}
+
+static void cta_reset(struct cta *cta, struct cluster *c, unsigned rank, const unsigned id[3],
+                      unsigned sm)
+{
+    struct grid *g = c->grid;
+
+    cta->m = g->m;
+    cta->grid = g;
+    cta->cluster = c;
+    cta->rank = rank;
+    memcpy(cta->id, id, sizeof cta->id);
+    cta->number = (id[2] * g->dims[1] + id[1]) * g->dims[0] + id[0];
+    cta->sm = sm;
+    cta->smem_end = SMEM_START + g->smem;
+    memset(cta->valid, 0, valid_bytes(cta->smem_end));
+    cta->threads = g->threads;
+    cta->live_warps = g->warps;
+    memset(cta->meeting, 0, sizeof cta->meeting);
+    memset(cta->met, 0, sizeof cta->met);
+    memset(cta->barriers, 0, sizeof cta->barriers);
+    memset(cta->pool, 0, sizeof cta->pool);
+    cta->triggered = cta->exited = false;
+    for (unsigned i = 0; i < g->warps; i++)
+        warp_reset(&cta->warps[i], cta, i);
+}
+
+static unsigned warp_registers(const struct grid *g)
+{
+    return (g->registers * LANES + 255) / 256 * 256;
+}
+
+static unsigned cta_smem(const struct machine *m, const struct grid *g)
+{
+    const unsigned unit = m->limits.smem_granularity;
+
+    return (g->smem + m->limits.smem_reserved + unit - 1) / unit * unit;
+}
+
+static void sm_take(struct machine *m, const struct grid *g, unsigned sm, int sign)
+{
+    struct sm *s = &m->sms[sm];
+
+    s->threads += (unsigned)sign * g->warps * LANES;
+    s->warps += (unsigned)sign * g->warps;
+    s->ctas += (unsigned)sign;
+    s->registers += (unsigned)sign * warp_registers(g) * g->warps;
+    s->smem += (unsigned)sign * cta_smem(m, g);
+}
+
+/* The emptiest multiprocessor with room for one CTA of the grid, or -1. */
+static int sm_find(const struct machine *m, const struct grid *g)
+{
+    int best = -1;
+
+    for (unsigned i = 0; i < m->config.sms; i++) {
+        const struct sm *s = &m->sms[i];
+        if (s->threads + g->warps * LANES > m->limits.threads ||
+            s->warps + g->warps > m->limits.warps || s->ctas >= m->limits.ctas ||
+            s->registers + warp_registers(g) * g->warps > m->limits.registers ||
+            s->smem + cta_smem(m, g) > m->limits.smem)
+            continue;
+        if (best < 0 || s->ctas < m->sms[best].ctas)
+            best = (int)i;
+        if (!s->ctas)
+            break;
+    }
+    return best;
+}
+
+bool grid_may_start(const struct machine *m, const struct grid *g)
+{
+    if (g->index && g->launch->programmatic) {
+        const struct grid *before = g - 1;
+        return before->done || (before->started == before->clusters &&
+                                before->triggered + before->exited >= before->ctas);
+    }
+    for (unsigned i = 0; i < g->index; i++)
+        if (!m->grids[i].done)
+            return false;
+    return true;
+}
+
+bool cluster_start(struct machine *m, struct grid *g)
+{
+    int sms[CLUSTER_CTAS];
+    unsigned taken = 0;
+
+    while (taken < g->cluster_size) {
+        sms[taken] = sm_find(m, g);
+        if (sms[taken] < 0)
+            break;
+        sm_take(m, g, (unsigned)sms[taken++], 1);
+    }
+    if (taken < g->cluster_size) {
+        while (taken)
+            sm_take(m, g, (unsigned)sms[--taken], -1);
+        return false;
+    }
+
+    struct cluster *c = cluster_new(m, g);
+    if (!c || !ready_reserve(m, g->warps * g->cluster_size)) {
+        if (c)
+            cluster_free(c);
+        return machine_fail(m, TRAP_MEMORY, "a cluster of %s", g->fn->name);
+    }
+    c->grid = g;
+    c->live = c->size;
+    c->barrier_phase = 0;
+    c->barrier_arrived = 0;
+    c->threads = c->size * g->threads;
+    c->outstanding = 0;
+    c->next = g->live;
+    g->live = c;
+
+    /* Clusters in order, x first; CTAs within a cluster likewise. */
+    const uint64_t n = g->started++;
+    const uint64_t nx = g->dims[0] / g->cluster[0], ny = g->dims[1] / g->cluster[1];
+    const uint64_t place[3] = { n % nx, n / nx % ny, n / nx / ny };
+    for (unsigned i = 0; i < c->size; i++) {
+        const unsigned in[3] = { i % g->cluster[0], i / g->cluster[0] % g->cluster[1],
+                                 i / g->cluster[0] / g->cluster[1] };
+        unsigned id[3];
+        for (unsigned d = 0; d < 3; d++)
+            id[d] = (unsigned)place[d] * g->cluster[d] + in[d];
+        struct cta *cta = c->ctas[i];
+        cta_reset(cta, c, i, id, (unsigned)sms[i]);
+        if (!async_cta_open(cta))
+            return machine_fail(m, TRAP_MEMORY, "a CTA of %s", g->fn->name);
+    }
+    for (unsigned i = 0; i < c->size; i++) {
+        struct cta *cta = c->ctas[i];
+        const struct site at = { .cta = cta, .warp = -1, .lane = -1 };
+        machine_observe(m, &at, EVENT_CTA_START, 0, cta->number, 0);
+        for (unsigned k = 0; k < cta->warp_count; k++)
+            warp_ready(&cta->warps[k]);
+    }
+    machine_progress(m);
+    return true;
+}
+
+/* ---- end ---- */
+
+static void cta_exit(struct cta *cta)
+{
+    struct machine *m = cta->m;
+    struct grid *g = cta->grid;
+    const struct site at = { .cta = cta, .warp = -1, .lane = -1 };
+
+    async_cta_exit(cta);
+    cta->exited = true;
+    cta->cluster->live--;
+    m->reap = true;
+    if (cta->triggered)
+        g->triggered--;         /* counted as exited from here on */
+    g->exited++;
+    sm_take(m, g, cta->sm, -1);
+    machine_observe(m, &at, EVENT_CTA_EXIT, 0, cta->number, 0);
+}
+
+void lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)
+{
+    struct cta *cta = w->cta;
+
+    async_lanes_exit(w, in, lanes);
+    w->alive &= ~lanes;
+    w->regroup = true;
+    machine_progress(w->m);
+    cluster_exit(w, in, lanes);
+    barrier_exit(w, lanes);
+    if (w->park_count)
+        warp_recheck(w);
+    if (!w->alive && !--cta->live_warps)
+        cta_exit(cta);
+}
+
+void cluster_forget(struct machine *m, struct cluster *c)
+{
+    for (unsigned i = 0; i < c->size; i++)
+        if (c->ctas[i]->async)
+            async_cta_close(c->ctas[i]);
+    cluster_recycle(m, c);
+}
+
+static void grid_done(struct machine *m, struct grid *g)
+{
+    g->done = true;
+    machine_progress(m);
+    for (unsigned i = g->index + 1; i < m->grid_count; i++)
+        for (struct cluster *c = m->grids[i].live; c; c = c->next)
+            for (unsigned k = 0; k < c->size; k++)
+                cta_wake(c->ctas[k], WAIT_GRID, 0);
+}
+
+void cluster_reap(struct machine *m)
+{
+    m->reap = false;
+    for (unsigned i = 0; i < m->grid_count; i++) {
+        struct grid *g = &m->grids[i];
+        for (struct cluster **link = &g->live; *link; ) {
+            struct cluster *c = *link;
+            if (c->live || c->outstanding) {
+                m->reap |= !c->live;
+                link = &c->next;
+                continue;
+            }
+            *link = c->next;
+            g->finished++;
+            cluster_forget(m, c);
+        }
+        if (!g->done && g->finished == g->clusters)
+            grid_done(m, g);
+    }
+}

@@ -1,0 +1,281 @@
+/*
+ * Moves, comparisons, selections.
+ */
+#include "exec_loop.h"
+
+#include "floats.h"
+
+/* ---- mov ---- */
+
+static enum flow move_pred(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    warp_set_pred(w, &in->o[0], mask, warp_pred(w, &in->o[1]), warp_defined(w, &in->o[1]));
+    return FLOW_NEXT;
+}
+
+/* Packs or unpacks: one side is a vector, low element first. */
+static enum flow move_vector(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const struct program *p = w->grid->program;
+    const struct operand *to = &in->o[0], *from = &in->o[1];
+    const unsigned bits = type_bits((enum type)in->type[0]);
+
+    if (from->kind == OPND_VEC) {
+        const unsigned width = bits / from->n;
+        uint32_t defined = UINT32_MAX;
+        for (unsigned i = 0; i < from->n; i++)
+            defined &= warp_defined(w, operand_element(p, from, i));
+        for (uint32_t left = mask; left; left &= left - 1) {
+            const unsigned l = (unsigned)__builtin_ctz(left);
+            uint64_t value[2] = { 0, 0 };
+            for (unsigned i = 0; i < from->n; i++) {
+                uint64_t v = warp_value(w, operand_element(p, from, i), l);
+                if (width < 64)
+                    v &= (UINT64_C(1) << width) - 1;
+                value[i * width / 64] |= v << i * width % 64;
+            }
+            warp_set(w, to, l, value[0], defined >> l & 1);
+            if (bits == 128) {
+                struct operand high = *to;
+                high.reg++;
+                warp_set(w, &high, l, value[1], defined >> l & 1);
+            }
+        }
+        return FLOW_NEXT;
+    }
+    const unsigned width = bits / to->n;
+    uint32_t defined = warp_defined(w, from);
+    struct operand high = *from;
+    if (bits == 128) {
+        high.reg++;
+        defined &= warp_defined(w, &high);
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        const uint64_t value[2] = { warp_value(w, from, l),
+                                    bits == 128 ? warp_value(w, &high, l) : 0 };
+        for (unsigned i = 0; i < to->n; i++) {
+            uint64_t v = value[i * width / 64] >> i * width % 64;
+            if (width < 64)
+                v &= (UINT64_C(1) << width) - 1;
+            warp_set(w, operand_element(p, to, i), l, v, defined >> l & 1);
+        }
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow move_b128(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    for (unsigned half = 0; half < 2; half++) {
+        struct operand to = in->o[0], from = in->o[1];
+        if (from.kind == OPND_REG)
+            from.reg += half;
+        to.reg += half;
+        for (uint32_t left = mask; left; left &= left - 1) {
+            const unsigned l = (unsigned)__builtin_ctz(left);
+            const uint64_t v = from.kind == OPND_REG || !half ? warp_value(w, &from, l) : 0;
+            warp_set(w, &to, l, v, warp_defined(w, &from) >> l & 1);
+        }
+    }
+    return FLOW_NEXT;
+}
+
+enum flow op_mov(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    if (in->type[0] == TY_PRED)
+        return move_pred(w, in, mask);
+    if (in->o[0].kind == OPND_VEC || in->o[1].kind == OPND_VEC)
+        return move_vector(w, in, mask);
+    switch (type_bits((enum type)in->type[0])) {
+    case 128: return move_b128(w, in, mask);
+    case 64: UNARY64(a[l]);
+    case 16: UNARY32(a[l] & 0xffff);
+    default: UNARY32(a[l]);
+    }
+}
+
+/* ---- selections: only the source that is taken need be defined ---- */
+
+static enum flow choose(struct warp *w, const struct inst *in, uint32_t mask, uint32_t first,
+                        uint32_t defined)
+{
+    const struct span s = span_of(mask);
+    uint32_t da = UINT32_MAX, db = UINT32_MAX;
+
+    if (type_bits((enum type)in->type[0]) == 64) {
+        uint64_t ta[LANES], tb[LANES], d[LANES];
+        const uint64_t *a = row64(w, &in->o[1], ta, s, &da), *b = row64(w, &in->o[2], tb, s, &db);
+        EACH_LANE(s, d[l] = first >> l & 1 ? a[l] : b[l]);
+        put64(w, &in->o[0], s, d, defined & ((first & da) | (~first & db)));
+    } else {
+        uint32_t ta[LANES], tb[LANES], d[LANES];
+        const uint32_t *a = row32(w, &in->o[1], ta, s, &da), *b = row32(w, &in->o[2], tb, s, &db);
+        EACH_LANE(s, d[l] = first >> l & 1 ? a[l] : b[l]);
+        put32(w, &in->o[0], s, d, defined & ((first & da) | (~first & db)));
+    }
+    return FLOW_NEXT;
+}
+
+enum flow op_selp(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    return choose(w, in, mask, warp_pred(w, &in->o[3]), warp_defined(w, &in->o[3]));
+}
+
+enum flow op_slct(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const bool is_float = in->type[1] == TY_F32;
+    uint32_t first = 0;
+
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        const uint32_t c = (uint32_t)warp_value(w, &in->o[3], l);
+        const bool take = is_float ? float_of(in->flags & INST_FTZ ? flush32(c) : c) >= 0
+                                   : (int32_t)c >= 0;
+        first |= (uint32_t)take << l;
+    }
+    return choose(w, in, mask, first, warp_defined(w, &in->o[3]));
+}
+
+/* ---- comparisons ---- */
+
+#define COMPARE_ROWS(type, rows) do { \
+        switch (cmp) { \
+        case CMP_EQ: EACH_LANE(s, hit |= (uint32_t)((type)a[l] == (type)b[l]) << l); break; \
+        case CMP_NE: EACH_LANE(s, hit |= (uint32_t)((type)a[l] != (type)b[l]) << l); break; \
+        case CMP_LT: EACH_LANE(s, hit |= (uint32_t)((type)a[l] < (type)b[l]) << l); break; \
+        case CMP_LE: EACH_LANE(s, hit |= (uint32_t)((type)a[l] <= (type)b[l]) << l); break; \
+        case CMP_GT: EACH_LANE(s, hit |= (uint32_t)((type)a[l] > (type)b[l]) << l); break; \
+        default:     EACH_LANE(s, hit |= (uint32_t)((type)a[l] >= (type)b[l]) << l); break; \
+        } \
+    } while (0)
+
+static bool compare_double(enum compare cmp, double a, double b)
+{
+    const bool unordered = a != a || b != b;
+
+    switch (cmp) {
+    case CMP_EQ: return a == b;
+    case CMP_NE: return a != b && !unordered;
+    case CMP_LT: return a < b;
+    case CMP_LE: return a <= b;
+    case CMP_GT: return a > b;
+    case CMP_GE: return a >= b;
+    case CMP_EQU: return a == b || unordered;
+    case CMP_NEU: return a != b;
+    case CMP_LTU: return a < b || unordered;
+    case CMP_LEU: return a <= b || unordered;
+    case CMP_GTU: return a > b || unordered;
+    case CMP_GEU: return a >= b || unordered;
+    case CMP_NUM: return !unordered;
+    case CMP_NAN: return unordered;
+    case CMP_NONE: break;
+    }
+    return false;
+}
+
+/* The value of a floating-point encoding; every format is exact in double. */
+static double value_of(enum type type, uint64_t bits, bool ftz)
+{
+    switch (type) {
+    case TY_F64: return double_of(bits);
+    case TY_F32: return float_of(ftz ? flush32((uint32_t)bits) : (uint32_t)bits);
+    case TY_F16: case TY_F16X2: return half_value(ftz ? flush16((uint16_t)bits) : (uint16_t)bits);
+    default: return float_of((uint32_t)bits << 16);
+    }
+}
+
+/* Lanes where a cmp b holds; of packed types in the half that starts at bit `shift`. */
+static uint32_t compare(struct warp *w, const struct inst *in, uint32_t mask, enum type type,
+                        const struct operand *oa, const struct operand *ob, unsigned shift)
+{
+    const struct span s = span_of(mask);
+    const enum compare cmp = (enum compare)in->cmp;
+    uint32_t hit = 0, ignored = 0;
+
+    if (type_float(type)) {
+        const bool ftz = in->flags & INST_FTZ;
+        for (uint32_t left = mask; left; left &= left - 1) {
+            const unsigned l = (unsigned)__builtin_ctz(left);
+            const double x = value_of(type, warp_value(w, oa, l) >> shift, ftz);
+            const double y = value_of(type, warp_value(w, ob, l) >> shift, ftz);
+            hit |= (uint32_t)compare_double(cmp, x, y) << l;
+        }
+    } else if (type_bits(type) == 64) {
+        uint64_t ta[LANES], tb[LANES];
+        const uint64_t *a = row64(w, oa, ta, s, &ignored), *b = row64(w, ob, tb, s, &ignored);
+        if (type_signed(type))
+            COMPARE_ROWS(int64_t, 64);
+        else
+            COMPARE_ROWS(uint64_t, 64);
+    } else {
+        uint32_t ta[LANES], tb[LANES];
+        const uint32_t *a = row32(w, oa, ta, s, &ignored), *b = row32(w, ob, tb, s, &ignored);
+        if (type == TY_S32)
+            COMPARE_ROWS(int32_t, 32);
+        else if (type == TY_S16)
+            COMPARE_ROWS(int16_t, 32);
+        else if (type_bits(type) == 16)
+            COMPARE_ROWS(uint16_t, 32);
+        else
+            COMPARE_ROWS(uint32_t, 32);
+    }
+    return hit;
+}
+
+static uint32_t combine(const struct inst *in, uint32_t hit, uint32_t with)
+{
+    switch (in->sub) {
+    case SUB_AND: return hit & with;
+    case SUB_OR: return hit | with;
+    case SUB_XOR: return hit ^ with;
+    default: return hit;
+    }
+}
+
+enum flow op_setp(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const enum type type = (enum type)in->type[0];
+    const bool packed = type == TY_F16X2 || type == TY_BF16X2;
+    uint32_t defined = warp_defined(w, &in->o[2]) & warp_defined(w, &in->o[3]);
+    uint32_t with = 0;
+
+    if (in->sub != SUB_NONE) {
+        with = warp_pred(w, &in->o[4]);
+        defined &= warp_defined(w, &in->o[4]);
+    }
+    const uint32_t hit = compare(w, in, mask, type, &in->o[2], &in->o[3], 0);
+    const uint32_t other = packed ? compare(w, in, mask, type, &in->o[2], &in->o[3], 16) : ~hit;
+    warp_set_pred(w, &in->o[0], mask, combine(in, hit, with), defined);
+    warp_set_pred(w, &in->o[1], mask, combine(in, other, with), defined);
+    return FLOW_NEXT;
+}
+
+enum flow op_set(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const enum type to = (enum type)in->type[0], type = (enum type)in->type[1];
+    const bool packed = to == TY_F16X2 || to == TY_BF16X2;
+    uint32_t defined = warp_defined(w, &in->o[1]) & warp_defined(w, &in->o[2]);
+    uint32_t with = 0;
+    uint32_t one;
+
+    switch (to) {
+    case TY_F32: one = 0x3f800000; break;
+    case TY_F16: case TY_F16X2: one = 0x3c00; break;
+    case TY_BF16: case TY_BF16X2: one = 0x3f80; break;
+    case TY_U16: case TY_S16: one = 0xffff; break;
+    default: one = UINT32_MAX; break;
+    }
+    if (in->sub != SUB_NONE) {
+        with = warp_pred(w, &in->o[3]);
+        defined &= warp_defined(w, &in->o[3]);
+    }
+    const uint32_t hit = combine(in, compare(w, in, mask, type, &in->o[1], &in->o[2], 0), with);
+    const uint32_t high = packed
+        ? combine(in, compare(w, in, mask, type, &in->o[1], &in->o[2], 16), with) : 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        const uint32_t d = (hit >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0);
+        warp_set(w, &in->o[0], l, d, defined >> l & 1);
+    }
+    return FLOW_NEXT;
+}

@@ -1,0 +1,334 @@
+/*
+ * Who runs next: warps of the machine, and lane groups of a warp.
+ *
+ * A lane group is the set of lanes that share call depth and program counter. The deepest call
+ * runs first and in it the lowest program counter, which brings diverged lanes together again
+ * without knowing where branches join. A group that goes round a loop while other lanes could run
+ * lets them have a turn.
+ */
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+
+enum {
+    SLICE_EARLY = 2048,         /* instructions: until it waits, nearly */
+    SLICE_LATE = 16,
+    SLICE_RANDOM = 64,          /* at most */
+    LOOP_TURNS = 64,            /* backward jumps of a group before other lanes get a turn */
+    START_INTERVAL = 16,        /* slices between starts of clusters while others run */
+};
+
+/* ---- warps that can run ---- */
+
+bool ready_reserve(struct machine *m, unsigned warps)
+{
+    /* Everything resident could be ready at once. */
+    uint64_t need = warps;
+
+    for (unsigned i = 0; i < m->config.sms; i++)
+        need += m->sms[i].warps;
+    if (need <= m->ready_room)
+        return true;
+    unsigned room = m->ready_room ? m->ready_room : 64;
+    while (room < need)
+        room *= 2;
+    struct warp **ring = malloc(room * sizeof *ring);
+    if (!ring)
+        return false;
+    for (unsigned i = 0; i < m->ready_count; i++)
+        ring[i] = m->ready[(m->ready_first + i) & (m->ready_room - 1)];
+    free(m->ready);
+    m->ready = ring;
+    m->ready_room = room;
+    m->ready_first = 0;
+    return true;
+}
+
+void warp_ready(struct warp *w)
+{
+    struct machine *m = w->m;
+
+    if (w->queued)
+        return;
+    w->queued = true;
+    m->ready[(m->ready_first + m->ready_count++) & (m->ready_room - 1)] = w;
+}
+
+static struct warp *ready_take(struct machine *m)
+{
+    const unsigned last = m->ready_room - 1;
+
+    if (m->config.policy == POLICY_RANDOM && m->ready_count > 1) {
+        const unsigned pick = (unsigned)(machine_random(m) % m->ready_count);
+        struct warp **a = &m->ready[m->ready_first], **b = &m->ready[(m->ready_first + pick) & last];
+        struct warp *const t = *a;
+        *a = *b;
+        *b = t;
+    }
+    struct warp *w = m->ready[m->ready_first];
+    m->ready_first = (m->ready_first + 1) & last;
+    m->ready_count--;
+    return w;
+}
+
+/* ---- lane groups ---- */
+
+/* Chooses the group that runs; gives the pc at which another group waits to be joined. */
+static uint32_t choose(struct warp *w)
+{
+    const uint32_t runnable = w->alive & ~w->parked;
+    uint32_t among = runnable & ~w->skip;
+    unsigned depth = 0;
+    uint32_t pc = UINT32_MAX, limit = UINT32_MAX, group = 0;
+
+    if (!among)
+        among = runnable;
+    w->skip = 0;
+    for (uint32_t left = among; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        if (w->lane_depth[l] > depth) {
+            depth = w->lane_depth[l];
+            pc = UINT32_MAX;
+        }
+        if (w->lane_depth[l] == depth && w->pc[l] < pc)
+            pc = w->pc[l];
+    }
+    for (uint32_t left = runnable; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        if (w->lane_depth[l] != depth)
+            continue;
+        if (w->pc[l] == pc)
+            group |= 1u << l;
+        else if (w->pc[l] > pc && w->pc[l] < limit)
+            limit = w->pc[l];
+    }
+    const unsigned first = (unsigned)__builtin_ctz(group);
+    /* Lanes of one pc may have come by different calls: their frames decide. */
+    for (uint32_t left = group; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        if (w->lane_frame[l] != w->lane_frame[first])
+            group &= ~(1u << l);
+    }
+    w->group = group;
+    w->at = pc;
+    if (depth != w->depth) {
+        w->depth = depth;
+        w->r = *w->levels[depth];
+    }
+    w->fn = w->lane_fn[first];
+    w->frame = w->lane_frame[first];
+    return limit;
+}
+
+static void put_pc(struct warp *w, uint32_t lanes, uint32_t pc)
+{
+    if (lanes == UINT32_MAX) {
+        for (unsigned l = 0; l < LANES; l++)
+            w->pc[l] = pc;
+        return;
+    }
+    for (uint32_t left = lanes; left; left &= left - 1)
+        w->pc[__builtin_ctz(left)] = pc;
+}
+
+/* The group has gone round often enough: others of the warp come first. */
+static void pass_turn(struct warp *w)
+{
+    w->skip = w->group;
+    w->turns = 0;
+}
+
+/* Whether the instruction names a register that an asynchronous instruction owns. */
+static const struct operand *busy_operand(const struct warp *w, const struct inst *in)
+{
+    const struct program *p = w->grid->program;
+
+    for (unsigned i = 0; i < in->nopnd; i++) {
+        const struct operand *op = &in->o[i];
+        const unsigned n = op->kind == OPND_VEC ? op->n : 1;
+        for (unsigned k = 0; k < n; k++) {
+            const struct operand *e = operand_element(p, op, k);
+            const bool reg = e->kind == OPND_REG ||
+                             (e->kind == OPND_ADDR && e->base == ADDR_REG);
+            if (reg && e->bank == BANK_32 && w->r.busy32[e->reg])
+                return e;
+        }
+    }
+    return NULL;
+}
+
+static bool busy_trap(struct warp *w, const struct inst *in)
+{
+    if (in->op == OP_WGMMA || in->op == OP_WGMMA_SP || !busy_operand(w, in))
+        return false;
+    warp_trap(w, in, -1, TRAP_PENDING,
+              "a register here belongs to a wgmma whose group has not been waited for");
+    return true;
+}
+
+/* Runs one warp for at most `budget` instructions, or until it waits. */
+static void run(struct machine *m, struct warp *w, unsigned budget)
+{
+    const struct inst *const insts = w->grid->program->insts;
+
+    while (budget && !m->trapped && !m->interrupt && (w->alive & ~w->parked)) {
+        const uint32_t limit = choose(w);
+        const uint32_t group = w->group;
+        const bool alone = limit == UINT32_MAX && group == (w->alive & ~w->parked);
+        uint32_t pc = w->at;
+
+        w->regroup = false;
+        w->settled = 0;
+        do {
+            const struct inst *in = &insts[pc];
+            uint32_t mask = group;
+
+            budget--;
+            m->now++;
+            w->at = pc;
+            if (in->guard) {
+                const uint32_t values = w->r.pred[in->guard_reg];
+                if (group & ~w->r.defp[in->guard_reg]) {
+                    warp_trap(w, in, __builtin_ctz(group & ~w->r.defp[in->guard_reg]),
+                              TRAP_UNDEFINED, "the guard predicate");
+                    return;
+                }
+                mask &= in->guard == GUARD_TRUE ? values : ~values;
+            }
+            pc++;
+            if (!mask)
+                continue;
+            if (w->busy && busy_trap(w, in))
+                return;
+            if (in->op == OP_BRA) {
+                const uint32_t target = (uint32_t)in->o[0].imm;
+                if (mask != group) {
+                    put_pc(w, mask, target);
+                    put_pc(w, group & ~mask, pc);
+                    w->settled = group;
+                    if (target < pc && ++w->turns >= LOOP_TURNS)
+                        pass_turn(w);
+                    break;
+                }
+                if (target < pc && !alone && ++w->turns >= LOOP_TURNS) {
+                    pass_turn(w);
+                    pc = target;
+                    break;
+                }
+                pc = target;
+                continue;
+            }
+            if (machine_ops[in->op](w, in, mask) == FLOW_TRAP)
+                return;
+            if (w->regroup || m->interrupt)
+                break;
+        } while (budget && pc < limit);
+        put_pc(w, group & ~w->settled, pc);
+    }
+}
+
+/* ---- the machine ---- */
+
+/* All lanes of a warp wait for lanes of the same warp: that never ends. */
+static bool stuck(struct warp *w)
+{
+    for (unsigned i = 0; i < w->park_count; i++)
+        if (w->parks[i].kind != WAIT_WARP)
+            return false;
+    const struct park *p = &w->parks[0];
+    const bool aligned = p->inst->flags & INST_ALIGNED;
+    const uint32_t missing = (uint32_t)p->key & w->alive & ~p->lanes;
+    warp_trap(w, p->inst, __builtin_ctz(p->lanes), TRAP_DIVERGENT,
+              "lanes %08x wait here%s for lanes %08x, which wait elsewhere", p->lanes,
+              aligned ? " (aligned: the whole warp must come)" : "", missing);
+    return true;
+}
+
+static unsigned slice(struct machine *m)
+{
+    switch (m->config.policy) {
+    case POLICY_EARLY:
+        return SLICE_EARLY;
+    case POLICY_LATE:
+        return SLICE_LATE;
+    case POLICY_RANDOM:
+        break;
+    }
+    return 1 + (unsigned)(machine_random(m) % SLICE_RANDOM);
+}
+
+/* Starts clusters of the grids whose turn it is: as many as fit, or one. */
+static bool start_clusters(struct machine *m, bool one)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < m->grid_count && !m->trapped; i++) {
+        struct grid *g = &m->grids[i];
+        if (g->started == g->clusters || !grid_may_start(m, g))
+            continue;
+        while (g->started < g->clusters && cluster_start(m, g)) {
+            any = true;
+            if (one)
+                return true;
+        }
+    }
+    return any;
+}
+
+static bool all_done(const struct machine *m)
+{
+    for (unsigned i = 0; i < m->grid_count; i++)
+        if (!m->grids[i].done)
+            return false;
+    return true;
+}
+
+void machine_loop(struct machine *m)
+{
+    /* Early: a cluster starts when the ones before it have nothing to do. Otherwise all at once. */
+    const bool lazy = m->config.policy == POLICY_EARLY;
+    unsigned slices = 0;
+
+    while (!m->trapped) {
+        m->interrupt = false;
+        if (async_next(m) <= m->now) {
+            async_run(m);
+            machine_progress(m);
+        }
+        if (m->next_timer <= m->now)
+            timers_run(m);
+        if (m->reap)
+            cluster_reap(m);
+        if (m->trapped)
+            break;
+        if (!lazy || !m->ready_count || ++slices >= START_INTERVAL) {
+            slices = 0;
+            start_clusters(m, lazy);
+        }
+        if (m->ready_count) {
+            struct warp *w = ready_take(m);
+            run(m, w, slice(m));
+            w->queued = false;
+            if (m->trapped)
+                break;
+            if (w->alive & ~w->parked)
+                warp_ready(w);
+            else if (w->alive && stuck(w))
+                break;
+            if (m->now - m->progress > m->config.idle_steps)
+                report_livelock(m);
+            continue;
+        }
+        const uint64_t event = async_next(m);
+        const uint64_t next = event < m->next_timer ? event : m->next_timer;
+        if (next != UINT64_MAX)
+            m->now = next > m->now ? next : m->now;
+        else if (all_done(m))
+            break;
+        else if (!async_timeout(m))
+            report_deadlock(m);
+    }
+}

@@ -1,0 +1,97 @@
+/*
+ * What only the machine's own files know of each other.
+ */
+#ifndef EMULATOR_STATE_H
+#define EMULATOR_STATE_H
+
+#include "machine.h"
+#include "machine_run.h"
+#include "mem.h"
+
+struct sm {
+    unsigned threads, warps, ctas, registers, smem;     /* in use */
+};
+
+struct machine {
+    struct machine_config config;
+    struct machine_limits limits;
+    struct mem *mem;
+    struct mem_cache cache;     /* of ordinary accesses */
+    struct mem_cache engine_cache;
+    struct async *async;
+
+    uint64_t now;
+    uint64_t progress;          /* time of the last effect anybody could notice */
+    uint64_t random;
+    uint64_t events;            /* ids given to the observer */
+    bool interrupt;             /* an event is due: end the slice */
+    bool reap;                  /* perhaps a cluster is over */
+    bool trapped;
+    struct trap trap;
+
+    struct grid *grids;         /* the chain that runs */
+    unsigned grid_count;
+    struct sm *sms;
+
+    /* Warps that can run: a ring. A warp is in it at most once. */
+    struct warp **ready;
+    unsigned ready_first, ready_count, ready_room;      /* room is a power of two */
+
+    uint64_t next_timer;        /* earliest wake_at of any warp */
+
+    /* Storage of finished clusters, all of one shape, to be used again. */
+    struct cluster *pool;
+    struct shape {
+        unsigned warps, cluster, registers[BANK_COUNT];
+        uint32_t smem;
+    } shape;
+};
+
+/* machine.c */
+bool machine_fail(struct machine *m, enum trap_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* cta.c */
+bool cluster_start(struct machine *m, struct grid *g);  /* false: no room now, or trapped */
+void cluster_forget(struct machine *m, struct cluster *c);  /* at the end of a run */
+void cluster_reap(struct machine *m);                   /* clusters that are over and done */
+void pool_clear(struct machine *m);
+bool grid_may_start(const struct machine *m, const struct grid *g);
+void lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes);
+struct regs *regs_new(const uint32_t counts[BANK_COUNT]);
+void regs_reset(struct regs *r, const uint32_t counts[BANK_COUNT]);
+
+/* sched.c */
+bool ready_reserve(struct machine *m, unsigned warps);
+void warp_ready(struct warp *w);
+void machine_loop(struct machine *m);
+
+/* wait.c */
+void warp_recheck(struct warp *w);      /* lanes that wait for lanes, after others have exited */
+void timers_run(struct machine *m);
+
+/* exec_sync.c: what exits mean for barriers */
+void barrier_exit(struct warp *w, uint32_t lanes);
+void cluster_exit(struct warp *w, const struct inst *in, uint32_t lanes);
+
+/* report.c */
+void report_deadlock(struct machine *m);
+void report_livelock(struct machine *m);
+
+/* place.c */
+const char *space_name(enum space space);
+
+/* exec.c */
+extern const machine_op machine_ops[OP_COUNT];
+
+static inline const struct inst *warp_inst(const struct warp *w, uint32_t pc)
+{
+    return &w->grid->program->insts[pc];
+}
+
+static inline uint32_t inst_pc(const struct warp *w, const struct inst *in)
+{
+    return (uint32_t)(in - w->grid->program->insts);
+}
+
+#endif

@@ -1,0 +1,745 @@
+/* The wgmma instructions.
+ *
+ * A warpgroup's wgmmas form one stream. An instruction is issued when all four warps have come; it
+ * reads shared memory at some moment between then and the end of its group (policy), and always
+ * after the instructions before it. Its results live in a 64 x N tile until a warp's wait_group
+ * covers it: then, warp by warp, the tile goes to the registers, which until then are busy and
+ * must not be touched. So a missing wait is found whatever the timing.
+ *
+ *     issue            read, multiply               group over         wait_group (each warp)
+ *     registers busy   tile += A * B, in order      oldest grows       tile -> registers, free
+ */
+#include "wgmma.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "async.h"
+#include "exec.h"
+
+enum {
+    BUSY_D = 0x80,              /* busy32: an accumulator; below: how many pending A fragments */
+    MOST_PENDING = 120,         /* operations of a warpgroup in flight */
+    MOST_REGISTERS = 128,       /* of an accumulator, per thread */
+    MOST_GROUPS = 7,            /* wait_group N counts no higher */
+};
+
+/* One accumulator that wgmmas in flight, or just retired, share. */
+struct accumulator {
+    struct accumulator *next;
+    const struct operand *list; /* its registers */
+    unsigned count;
+    struct regs regs[WARPGROUP];        /* where: of the call depth that issues */
+    unsigned n;
+    enum tensor_result type;
+    unsigned owed[WARPGROUP];   /* operations that a warp has not waited for */
+    uint64_t fences;            /* the warpgroup's fences when it was last flushed */
+    uint32_t *tile;             /* 64 x n */
+    bool any_undefined;
+    bool *undefined;            /* 64 x n */
+};
+
+struct operation {
+    const struct inst *in;
+    struct tensor_kind kind;
+    struct accumulator *d;
+    bool a_in_registers, keep;
+    struct wgmma_desc a, b;
+    uint32_t a_reg[4];
+    struct regs regs[WARPGROUP];        /* where A's lie */
+    uint32_t group;
+    bool executed;
+    bool freed[WARPGROUP];
+};
+
+struct wgmma_unit {
+    struct cta *cta;
+    unsigned index;
+    struct operation *ops;      /* a ring in order of issue */
+    unsigned first, count, capacity;
+    uint32_t open, over;        /* groups [0, over) are over, [over, open) pending */
+    uint32_t waited[WARPGROUP]; /* groups [0, waited) a warp has waited for */
+    uint64_t fences;
+    struct accumulator *accumulators;
+};
+
+struct group_job {
+    struct async_job job;
+    struct wgmma_unit *unit;
+    uint32_t group;
+};
+
+static struct warp *warp_of(const struct wgmma_unit *u, unsigned i)
+{
+    return &u->cta->warps[u->index * WARPGROUP + i];
+}
+
+static struct operation *op_at(const struct wgmma_unit *u, unsigned i)
+{
+    return &u->ops[(u->first + i) & (u->capacity - 1)];
+}
+
+static struct wgmma_unit *unit_of(struct warp *w, const struct inst *in)
+{
+    struct wgmma_unit **unit = &w->cta->async->units[w->id / WARPGROUP];
+
+    if (!*unit) {
+        *unit = calloc(1, sizeof **unit);
+        if (!*unit) {
+            warp_trap(w, in, -1, TRAP_MEMORY, "a warpgroup");
+            return NULL;
+        }
+        (*unit)->cta = w->cta;
+        (*unit)->index = w->id / WARPGROUP;
+    }
+    return *unit;
+}
+
+static void accumulator_free(struct accumulator *d)
+{
+    free(d->tile);
+    free(d->undefined);
+    free(d);
+}
+
+void wgmma_unit_close(struct wgmma_unit *unit)
+{
+    if (!unit)
+        return;
+    while (unit->accumulators) {
+        struct accumulator *d = unit->accumulators;
+
+        unit->accumulators = d->next;
+        accumulator_free(d);
+    }
+    free(unit->ops);
+    free(unit);
+}
+
+/* ---- accumulators ---------------------------------------------------------------------------- */
+
+static void registers_of(const struct accumulator *d, unsigned w, uint32_t **reg)
+{
+    for (unsigned i = 0; i < d->count; i++)
+        reg[i] = d->regs[w].r32[d->list[i].reg];
+}
+
+static unsigned element_row(const struct accumulator *d, unsigned i)
+{
+    return 8 * (d->type == TENSOR_TO_F16 ? i & 1 : i >> 1 & 1);
+}
+
+/* The columns of register i in lane quarter q: *first, and how many. */
+static unsigned element_columns(const struct accumulator *d, unsigned i, unsigned q,
+                                unsigned *first)
+{
+    if (d->type == TENSOR_TO_F16) {
+        *first = 8 * (i >> 1) + 2 * q;
+        return 2;
+    }
+    *first = 8 * (i >> 2) + 2 * q + (i & 1);
+    return 1;
+}
+
+static bool mark_undefined(struct accumulator *d)
+{
+    if (!d->undefined)
+        d->undefined = calloc(WGMMA_ROWS * (size_t)d->n, sizeof d->undefined[0]);
+    d->any_undefined = d->undefined != NULL;
+    return d->any_undefined;
+}
+
+/* Takes over which of a warp's register lanes hold nothing. */
+static bool load_undefined(struct accumulator *d, unsigned w)
+{
+    if (d->any_undefined)
+        memset(d->undefined + (size_t)16 * w * d->n, 0, (size_t)16 * d->n);
+    for (unsigned i = 0; i < d->count; i++)
+        for (uint32_t left = ~d->regs[w].def32[d->list[i].reg]; left; left &= left - 1) {
+            const unsigned lane = (unsigned)__builtin_ctz(left);
+            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
+            unsigned column;
+            const unsigned n = element_columns(d, i, lane % 4, &column);
+
+            if (!d->any_undefined && !mark_undefined(d))
+                return false;
+            for (unsigned k = 0; k < n; k++)
+                d->undefined[(size_t)row * d->n + column + k] = true;
+        }
+    return true;
+}
+
+static void store_defined(const struct accumulator *d, unsigned w)
+{
+    for (unsigned i = 0; i < d->count; i++) {
+        uint32_t defined = UINT32_MAX;
+
+        for (unsigned lane = 0; d->any_undefined && lane < LANES; lane++) {
+            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
+            unsigned column;
+            const unsigned n = element_columns(d, i, lane % 4, &column);
+
+            for (unsigned k = 0; k < n; k++)
+                if (d->undefined[(size_t)row * d->n + column + k])
+                    defined &= ~(1u << lane);
+        }
+        d->regs[w].def32[d->list[i].reg] = defined;
+    }
+}
+
+static void set_busy(struct warp *w, uint8_t *busy, unsigned add)
+{
+    w->busy += *busy == 0;
+    *busy = (uint8_t)(*busy + add);
+}
+
+static void clear_busy(struct warp *w, uint8_t *busy, unsigned subtract)
+{
+    *busy = (uint8_t)(*busy - subtract);
+    w->busy -= *busy == 0;
+}
+
+static void flush(struct wgmma_unit *u, struct accumulator *d, unsigned w)
+{
+    uint32_t *reg[MOST_REGISTERS];
+
+    registers_of(d, w, reg);
+    wgmma_from_tile(w, d->n, d->type == TENSOR_TO_F16, d->tile, reg);
+    store_defined(d, w);
+    for (unsigned i = 0; i < d->count; i++)
+        clear_busy(warp_of(u, w), &d->regs[w].busy32[d->list[i].reg], BUSY_D);
+    d->fences = u->fences;
+}
+
+/* The registers must be what the tile's rows became, if no fence has come since. */
+static bool unchanged(const struct accumulator *d, unsigned w)
+{
+    uint32_t *reg[MOST_REGISTERS];
+
+    registers_of(d, w, reg);
+    for (unsigned i = 0; i < d->count; i++)
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
+            unsigned column;
+            const unsigned n = element_columns(d, i, lane % 4, &column);
+            const uint32_t *at = d->tile + (size_t)row * d->n + column;
+
+            if (reg[i][lane] != (n == 1 ? at[0] : (at[0] & 0xffff) | at[1] << 16))
+                return false;
+        }
+    return true;
+}
+
+static bool same_list(const struct accumulator *d, const struct wgmma_unit *u,
+                      const struct operand *list, unsigned count)
+{
+    if (d->count != count)
+        return false;
+    for (unsigned w = 0; w < WARPGROUP; w++)
+        if (d->regs[w].r32 != warp_of(u, w)->r.r32)
+            return false;
+    for (unsigned i = 0; d->list != list && i < count; i++)
+        if (d->list[i].reg != list[i].reg)
+            return false;
+    return true;
+}
+
+static bool anybody_owes(const struct accumulator *d)
+{
+    return d->owed[0] || d->owed[1] || d->owed[2] || d->owed[3];
+}
+
+/* Drops accumulators that nothing in flight uses, but keeps the most recent few: their tiles spare
+ * an allocation, and remember what the registers were. */
+static void forget_old(struct wgmma_unit *u)
+{
+    struct accumulator **link = &u->accumulators;
+
+    for (unsigned i = 0; *link; i++) {
+        struct accumulator *d = *link;
+
+        if (i >= 4 && !anybody_owes(d)) {
+            *link = d->next;
+            accumulator_free(d);
+        } else {
+            link = &d->next;
+        }
+    }
+}
+
+static struct accumulator *accumulator_of(struct wgmma_unit *u, const struct operand *list,
+                                          unsigned count, unsigned n, enum tensor_result type)
+{
+    struct accumulator **link = &u->accumulators, *d;
+
+    for (; *link; link = &(*link)->next) {
+        d = *link;
+        if (!same_list(d, u, list, count))
+            continue;
+        if (d->n == n && d->type == type)
+            return d;
+        if (anybody_owes(d))
+            return d;           /* the caller complains */
+        *link = d->next;
+        accumulator_free(d);
+        break;
+    }
+    forget_old(u);
+    d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->tile = aligned_alloc(64, WGMMA_ROWS * (size_t)n * sizeof d->tile[0]);
+    if (!d->tile) {
+        free(d);
+        return NULL;
+    }
+    memset(d->tile, 0, WGMMA_ROWS * (size_t)n * sizeof d->tile[0]);
+    *d = (struct accumulator){.next = u->accumulators, .list = list, .count = count, .n = n,
+                              .type = type, .tile = d->tile, .fences = UINT64_MAX};
+    for (unsigned w = 0; w < WARPGROUP; w++)
+        d->regs[w] = warp_of(u, w)->r;
+    u->accumulators = d;
+    return d;
+}
+
+/* ---- execution ------------------------------------------------------------------------------- */
+
+static struct site site_of(const struct wgmma_unit *u, const struct inst *in)
+{
+    return (struct site){.cta = u->cta, .inst = in, .warp = (int)(u->index * WARPGROUP),
+                         .lane = -1};
+}
+
+static void fragment_rows(const struct operation *op, uint8_t (*rows)[TENSOR_ROW_BYTES],
+                          bool *defined)
+{
+    memset(defined, true, WGMMA_ROWS);
+    for (unsigned w = 0; w < WARPGROUP; w++)
+        for (unsigned i = 0; i < 4; i++)
+            for (unsigned lane = 0; lane < LANES; lane++) {
+                const unsigned row = wgmma_a_row(w, lane, i);
+
+                memcpy(rows[row] + wgmma_a_byte(lane, i), &op->regs[w].r32[op->a_reg[i]][lane], 4);
+                if (!(op->regs[w].def32[op->a_reg[i]] >> lane & 1))
+                    defined[row] = false;
+            }
+}
+
+static bool gather(struct wgmma_unit *u, const struct operation *op, const struct wgmma_desc *desc,
+                   bool mn_major, unsigned rows, uint8_t (*out)[TENSOR_ROW_BYTES], bool *defined)
+{
+    const struct wgmma_memory memory = {u->cta->bytes, u->cta->valid, SMEM_START,
+                                        u->cta->smem_end};
+    const struct site at = site_of(u, op->in);
+    uint32_t fault;
+
+    if (wgmma_gather(desc, mn_major, rows, &memory, out, defined, &fault))
+        return true;
+    machine_trap_at(u->cta->m, &at, TRAP_BOUNDS, fault,
+                    "wgmma reads outside of the CTA's shared memory, 0x%x to 0x%x", SMEM_START,
+                    u->cta->smem_end);
+    return false;
+}
+
+/* Rows of A and columns of B that hold bytes nobody wrote spoil their rows and columns of D. */
+static bool spoil(struct operation *op, const bool *a_defined, const bool *b_defined)
+{
+    struct accumulator *d = op->d;
+
+    if (!op->keep && d->any_undefined) {
+        memset(d->undefined, 0, WGMMA_ROWS * (size_t)d->n);
+        d->any_undefined = false;
+    }
+    for (unsigned r = 0; r < WGMMA_ROWS; r++)
+        for (unsigned c = 0; c < d->n; c++) {
+            if (a_defined[r] && b_defined[c])
+                continue;
+            if (!d->any_undefined && !mark_undefined(d))
+                return false;
+            d->undefined[(size_t)r * d->n + c] = true;
+        }
+    return true;
+}
+
+static bool all_true(const bool *flags, unsigned n)
+{
+    return memchr(flags, false, n) == NULL;
+}
+
+static void execute(struct wgmma_unit *u, struct operation *op)
+{
+    struct machine *m = u->cta->m;
+    struct async_scratch *s = async_scratch(m);
+    const uint32_t flags = op->in->flags;
+    struct accumulator *d = op->d;
+    const struct site at = site_of(u, op->in);
+    bool a_defined[WGMMA_ROWS], b_defined[WGMMA_MAX_N];
+    uint8_t (*const rows)[TENSOR_ROW_BYTES] = s ? s->rows : NULL;
+    const uint8_t (*const read)[TENSOR_ROW_BYTES] = (const uint8_t (*)[TENSOR_ROW_BYTES])rows;
+
+    op->executed = true;
+    if (!s) {
+        machine_trap(m, &at, TRAP_MEMORY, "operands of a wgmma");
+        return;
+    }
+    machine_observe(m, &at, EVENT_ASYNC_READ, UINT32_MAX, op->group, 0);
+    if (!machine_config(m)->math) {
+        if (!op->keep)
+            d->any_undefined = false;
+        return;
+    }
+    if (op->a_in_registers)
+        fragment_rows(op, rows, a_defined);
+    else if (!gather(u, op, &op->a, flags & INST_TRANS_A, WGMMA_ROWS, rows, a_defined))
+        return;
+    tensor_load(&op->kind, TENSOR_A, flags & INST_NEG_A, read, WGMMA_ROWS, &s->a);
+    if (!gather(u, op, &op->b, flags & INST_TRANS_B, d->n, rows, b_defined))
+        return;
+    tensor_load(&op->kind, TENSOR_B, flags & INST_NEG_B, read, d->n, &s->b);
+    tensor_step(&op->kind, &s->a, &s->b, op->keep, d->tile, d->n);
+    if ((!op->keep && d->any_undefined) || !all_true(a_defined, WGMMA_ROWS) ||
+        !all_true(b_defined, d->n))
+        if (!spoil(op, a_defined, b_defined))
+            machine_trap(m, &at, TRAP_MEMORY, "an accumulator");
+}
+
+static void execute_to(struct wgmma_unit *u, unsigned end)
+{
+    for (unsigned i = 0; i < end && !machine_trapped(u->cta->m); i++)
+        if (!op_at(u, i)->executed)
+            execute(u, op_at(u, i));
+}
+
+/* A warp has waited for groups below `waited`: their registers are its own again. */
+static void release(struct wgmma_unit *u, unsigned w, uint32_t waited)
+{
+    u->waited[w] = waited;
+    for (unsigned i = 0; i < u->count; i++) {
+        struct operation *op = op_at(u, i);
+
+        if (op->group >= waited)
+            break;
+        if (op->freed[w])
+            continue;
+        op->freed[w] = true;
+        for (unsigned k = 0; op->a_in_registers && k < 4; k++)
+            clear_busy(warp_of(u, w), &op->regs[w].busy32[op->a_reg[k]], 1);
+        if (--op->d->owed[w] == 0)
+            flush(u, op->d, w);
+    }
+    while (u->count && op_at(u, 0)->freed[0] && op_at(u, 0)->freed[1] && op_at(u, 0)->freed[2] &&
+           op_at(u, 0)->freed[3]) {
+        u->first = (u->first + 1) & (u->capacity - 1);
+        u->count--;
+    }
+}
+
+static void group_fire(struct machine *m, struct async_job *job, unsigned step)
+{
+    struct group_job *g = (struct group_job *)job;
+    struct wgmma_unit *u = g->unit;
+    unsigned end = 0;
+
+    (void)step;
+    while (end < u->count && op_at(u, end)->group <= g->group)
+        end++;
+    execute_to(u, end);
+    if (machine_trapped(m) || g->group < u->over)
+        return;
+    u->over = g->group + 1;
+    machine_observe(m, &job->site, EVENT_ASYNC_DONE, UINT32_MAX, g->group, 0);
+    for (unsigned w = 0; w < WARPGROUP; w++)
+        warp_wake(warp_of(u, w), WAIT_WGMMA, u->index, UINT32_MAX);
+}
+
+/* ---- issue ----------------------------------------------------------------------------------- */
+
+static enum tensor_format format_of(enum type type)
+{
+    switch (type) {
+    case TY_BF16: return TENSOR_BF16;
+    case TY_F16: return TENSOR_F16;
+    case TY_TF32: return TENSOR_TF32;
+    case TY_E4M3: return TENSOR_E4M3;
+    case TY_E5M2: return TENSOR_E5M2;
+    case TY_S8: return TENSOR_S8;
+    case TY_U8: return TENSOR_U8;
+    default: return TENSOR_B1;
+    }
+}
+
+/* A value that all lanes of all four warps must agree on. */
+static bool agreed(struct wgmma_unit *u, const struct inst *in, const struct operand *op,
+                   const char *what, uint64_t *value)
+{
+    for (unsigned w = 0; w < WARPGROUP; w++) {
+        uint64_t v;
+
+        if (!warp_need(warp_of(u, w), in, op, UINT32_MAX, what) ||
+            !warp_uniform(warp_of(u, w), in, op, UINT32_MAX, what, &v))
+            return false;
+        if (w && v != *value) {
+            warp_trap(warp_of(u, w), in, -1, TRAP_MISMATCH,
+                      "%s is 0x%llx here and 0x%llx in the warpgroup's first warp", what,
+                      (unsigned long long)v, (unsigned long long)*value);
+            return false;
+        }
+        *value = v;
+    }
+    return true;
+}
+
+static bool describe(struct wgmma_unit *u, const struct inst *in, const struct operand *operand,
+                     const char *what, bool mn_major, unsigned rows, struct wgmma_desc *desc)
+{
+    struct warp *w = warp_of(u, 0);
+    const char *wrong;
+    uint64_t bits = 0;
+    uint32_t fault;
+
+    if (!agreed(u, in, operand, what, &bits))
+        return false;
+    wrong = wgmma_desc_decode(bits, desc);
+    if (wrong) {
+        warp_trap(w, in, -1, TRAP_DESCRIPTOR, "%s 0x%016llx: %s", what, (unsigned long long)bits,
+                  wrong);
+        return false;
+    }
+    if (wgmma_in_bounds(desc, mn_major, rows, SMEM_START, u->cta->smem_end, &fault))
+        return true;
+    warp_trap_at(w, in, -1, TRAP_BOUNDS, fault,
+                 "%s 0x%016llx (start 0x%x, LBO %u, SBO %u, swizzle %u) leads outside of the "
+                 "CTA's shared memory, 0x%x to 0x%x", what, (unsigned long long)bits, desc->start,
+                 desc->leading, desc->stride, desc->span, SMEM_START, u->cta->smem_end);
+    return false;
+}
+
+/* Registers that something else in flight owns, or that two operands name. */
+static bool free_for_d(struct wgmma_unit *u, const struct inst *in, const struct accumulator *d)
+{
+    for (unsigned w = 0; w < WARPGROUP; w++)
+        for (unsigned i = 0; i < d->count; i++) {
+            const uint8_t busy = warp_of(u, w)->r.busy32[d->list[i].reg];
+
+            if (busy & ~BUSY_D || (busy && !d->owed[w])) {
+                warp_trap(warp_of(u, w), in, -1, TRAP_PENDING,
+                          "accumulator register %u belongs to another wgmma whose group has not "
+                          "been waited for", i);
+                return false;
+            }
+        }
+    return true;
+}
+
+static bool take_a(struct wgmma_unit *u, const struct inst *in, struct operation *op)
+{
+    for (unsigned i = 0; i < 4; i++)
+        op->a_reg[i] = operand_element(u->cta->grid->program, &in->o[1], i)->reg;
+    for (unsigned w = 0; w < WARPGROUP; w++) {
+        op->regs[w] = warp_of(u, w)->r;
+        for (unsigned i = 0; i < 4; i++)
+            if (op->regs[w].busy32[op->a_reg[i]] & BUSY_D) {
+                warp_trap(warp_of(u, w), in, -1, TRAP_PENDING,
+                          "A fragment register %u is an accumulator of a wgmma whose group has "
+                          "not been waited for", i);
+                return false;
+            }
+    }
+    return true;
+}
+
+static bool grow(struct wgmma_unit *u)
+{
+    const unsigned capacity = u->capacity ? 2 * u->capacity : 16;
+    struct operation *ops;
+
+    if (u->count < u->capacity)
+        return true;
+    ops = malloc(capacity * sizeof *ops);
+    if (!ops)
+        return false;
+    for (unsigned i = 0; i < u->count; i++)
+        ops[i] = *op_at(u, i);
+    free(u->ops);
+    u->ops = ops;
+    u->first = 0;
+    u->capacity = capacity;
+    return true;
+}
+
+/* Makes the registers of all four warps busy and the tile hold what they held. */
+static bool take_d(struct wgmma_unit *u, const struct inst *in, struct operation *op)
+{
+    struct accumulator *d = op->d;
+
+    for (unsigned w = 0; w < WARPGROUP; w++) {
+        struct warp *warp = warp_of(u, w);
+
+        if (d->owed[w]++)
+            continue;
+        if (op->keep) {
+            uint32_t *reg[MOST_REGISTERS];
+
+            if (d->fences == u->fences && !unchanged(d, w)) {
+                warp_trap(warp, in, -1, TRAP_PENDING, "accumulator registers have been written "
+                          "since the last wgmma on them without a wgmma.fence");
+                return false;
+            }
+            registers_of(d, w, reg);
+            wgmma_to_tile(w, d->n, d->type == TENSOR_TO_F16, (const uint32_t *const *)reg,
+                          d->tile);
+            if (!load_undefined(d, w)) {
+                warp_trap(warp, in, -1, TRAP_MEMORY, "an accumulator");
+                return false;
+            }
+        }
+        for (unsigned i = 0; i < d->count; i++)
+            set_busy(warp, &d->regs[w].busy32[d->list[i].reg], BUSY_D);
+    }
+    return true;
+}
+
+enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const struct program *p = w->grid->program;
+    struct operation op = {.in = in};
+    struct wgmma_unit *u;
+    enum tensor_result type;
+    uint64_t keep = 0;
+
+    if (!warpgroup_meet(w, in, mask))
+        return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+    u = unit_of(w, in);
+    if (!u)
+        return FLOW_TRAP;
+    if (u->fences == 0)
+        return warp_trap(w, in, -1, TRAP_INSTRUCTION,
+                         "no wgmma.fence has come before the warpgroup's first wgmma");
+    type = in->type[0] == TY_F32 ? TENSOR_TO_F32 : in->type[0] == TY_F16 ? TENSOR_TO_F16 :
+        TENSOR_TO_S32;
+    if (!tensor_kind_wgmma(&op.kind, format_of(in->type[1]), format_of(in->type[2]), type,
+                           in->flags & INST_SATFINITE))
+        return warp_trap(w, in, -1, TRAP_INSTRUCTION, "no such wgmma");
+    if (u->count >= MOST_PENDING)
+        return warp_trap(w, in, -1, TRAP_PENDING, "%u wgmmas of the warpgroup are in flight",
+                         u->count);
+
+    op.a_in_registers = in->o[1].kind == OPND_VEC;
+    op.group = u->open;
+    if (!agreed(u, in, &in->o[3], "scale-d", &keep))
+        return FLOW_TRAP;
+    op.keep = keep;
+    if (!op.a_in_registers && !describe(u, in, &in->o[1], "descriptor of A",
+                                        in->flags & INST_TRANS_A, WGMMA_ROWS, &op.a))
+        return FLOW_TRAP;
+    if (!describe(u, in, &in->o[2], "descriptor of B", in->flags & INST_TRANS_B, in->n, &op.b))
+        return FLOW_TRAP;
+    if (op.a_in_registers && !take_a(u, in, &op))
+        return FLOW_TRAP;
+    op.d = accumulator_of(u, operand_element(p, &in->o[0], 0), in->o[0].n, in->n, type);
+    if (!op.d || !grow(u))
+        return warp_trap(w, in, -1, TRAP_MEMORY, "a wgmma");
+    if (op.d->n != in->n || op.d->type != type)
+        return warp_trap(w, in, -1, TRAP_PENDING, "a wgmma of another shape on the same "
+                         "accumulator has not been waited for");
+    if (!free_for_d(u, in, op.d) || !take_d(u, in, &op))
+        return FLOW_TRAP;
+    for (unsigned i = 0; op.a_in_registers && i < WARPGROUP; i++)
+        for (unsigned k = 0; k < 4; k++)
+            set_busy(warp_of(u, i), &op.regs[i].busy32[op.a_reg[k]], 1);
+    u->ops[(u->first + u->count++) & (u->capacity - 1)] = op;
+    {
+        const struct site at = site_of(u, in);
+
+        machine_observe(w->m, &at, EVENT_ASYNC_ISSUE, UINT32_MAX, op.group, 0);
+    }
+    if (async_reads_now(w->m))
+        execute_to(u, u->count);
+    machine_progress(w->m);
+    return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+}
+
+enum flow op_wgmma_sp(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    (void)mask;
+    return exec_refuse(w, in, "sparse wgmma");
+}
+
+enum flow op_wgmma_fence(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    struct wgmma_unit *u;
+
+    if (!warpgroup_meet(w, in, mask))
+        return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+    u = unit_of(w, in);
+    if (!u)
+        return FLOW_TRAP;
+    u->fences++;
+    return FLOW_NEXT;
+}
+
+enum flow op_wgmma_commit(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    struct wgmma_unit *u;
+    struct group_job *g;
+
+    if (!warpgroup_meet(w, in, mask))
+        return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+    u = unit_of(w, in);
+    if (!u)
+        return FLOW_TRAP;
+    g = async_job_new(w, in, 0, sizeof *g, group_fire);
+    if (!g)
+        return FLOW_TRAP;
+    g->unit = u;
+    g->group = u->open++;
+    async_post(w->m, &g->job, 0, DELAY_MMA);
+    return FLOW_NEXT;
+}
+
+enum flow op_wgmma_wait(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const uint64_t n = in->o[0].imm < MOST_GROUPS ? in->o[0].imm : MOST_GROUPS;
+    struct wgmma_unit *u;
+
+    mask = warp_gather(w, in, mask, UINT32_MAX);
+    if (!mask)
+        return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+    u = unit_of(w, in);
+    if (!u)
+        return FLOW_TRAP;
+    if (u->open > n && u->over < u->open - n) {
+        warp_park(w, in, mask, WAIT_WGMMA, u->index, n, true);
+        return FLOW_NEXT;
+    }
+    if (u->open > n && u->waited[w->id % WARPGROUP] < u->open - n)
+        release(u, w->id % WARPGROUP, (uint32_t)(u->open - n));
+    return FLOW_NEXT;
+}
+
+/* ---- exits and reports ----------------------------------------------------------------------- */
+
+void wgmma_lanes_exit(struct warp *w, const struct inst *in)
+{
+    const struct wgmma_unit *u = w->cta->async->units[w->id / WARPGROUP];
+
+    for (unsigned i = 0; u && i < u->count; i++) {
+        const struct operation *op = op_at(u, i);
+
+        if (op->group < u->open && !op->freed[w->id % WARPGROUP]) {
+            warp_trap(w, in, -1, TRAP_EXIT_PENDING,
+                      "a wgmma group has not been waited for (wgmma.wait_group)");
+            return;
+        }
+    }
+}
+
+size_t wgmma_describe(const struct wgmma_unit *unit, const struct park *park, char *text,
+                      size_t room)
+{
+    const int n = snprintf(text, room, "wgmma groups of warpgroup %u, at most %u pending; %u are",
+                           unit->index, (unsigned)park->want, unit->open - unit->over);
+
+    return n > 0 ? (size_t)n : 0;
+}
