@@ -22,7 +22,14 @@ check command "$dir/usr/bin/ptxmm" --version
 
 # The example is the README's first C block; the program around it calls it where there is no driver.
 awk '/^```c$/ && !n { n = 1; next } /^```/ { if (n == 1) n = 2 } n == 1' README.md > "$dir/example.c"
-printf '\nint main(void)\n{\n    return multiply(0, 0, 0, 0) != PTXMM_ERROR_NO_DRIVER;\n}\n' >> "$dir/example.c"
+cat >> "$dir/example.c" <<'EOF'
+
+int main(void)
+{
+    struct ptxmm *mm;
+    return ptxmm_open(&mm, NULL, NULL) != PTXMM_ERROR_NO_DRIVER || multiply(mm, 0, 0, 0, 0) == PTXMM_OK;
+}
+EOF
 export PTXMM_DRIVER=/no/such/driver.so
 if ! command -v pkg-config > /dev/null; then
     echo "skip install/pkg-config: no pkg-config here"
