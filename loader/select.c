@@ -41,6 +41,11 @@ const char *ptxmm_reason_text(enum ptxmm_reason reason)
     }
 }
 
+static int is_family(const char *target)
+{
+    return target[strlen(target) - 1] == 'f';
+}
+
 /* One line of a verdict in words: what the field has and needs, in the field's own terms. */
 int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text, size_t size)
 {
@@ -57,9 +62,10 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
                         name, 1e6 * candidate->seconds, candidate->tiles, candidate->ctas,
                         100 * candidate->tensor_busy);
     case PTXMM_REASON_ARCHITECTURE:
-        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be %s (%s)", name,
-                        field, has, candidate->kernel->target + strlen("sm_"),
-                        "a: exactly; f: or a later one of the family");
+        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be %" PRId64 "%s (%s)",
+                        name, field, has, needs,
+                        is_family(candidate->kernel->target) ? " or of its family" : "",
+                        candidate->kernel->target);
     case PTXMM_REASON_TYPE:
         return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
                         problem_type_name((enum ptxmm_type)has),
