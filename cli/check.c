@@ -1,4 +1,5 @@
-/* check.c -- is D = alpha * A B + beta * C? The reference, its tolerance, and the search for wrong elements. */
+/* check.c -- is D = alpha * A B + beta * C? The reference, its tolerance, and the search for wrong
+ * elements. */
 #include "check.h"
 
 #include <float.h>
@@ -16,14 +17,17 @@
 
 #define STEP 16 /* elements of K that one tensor-core instruction adds up */
 
-/* The accumulator of 16-bit types on a tensor core with f32 results: each step aligns its 16 products and the accumulator to
- * the largest exponent among them, cuts every one of the 17 terms 25 bits below it, adds exactly, and cuts the sum to 24
- * significant bits. So one step errs by less than
+/* The accumulator of 16-bit types on a tensor core with f32 results: each step aligns its 16
+ * products and the accumulator to the largest exponent among them, cuts every one of the 17 terms
+ * 25 bits below it, adds exactly, and cuts the sum to 24 significant bits. So one step errs by less
+ * than
  *
- *     17 * 2^-25 * largest + 2^-23 * |sum|         largest: power of two of the largest exponent, <= the largest |term|
+ *     17 * 2^-25 * largest + 2^-23 * |sum|
  *
- * and the errors of all steps add up. A zero or subnormal factor counts with its type's smallest exponent. |sum| is the exact
- * one plus the error so far. 2^-149 a step covers sums below the normal numbers. */
+ * (largest: the power of two of the largest exponent, at most the largest |term|)
+ * and the errors of all steps add up. A zero or subnormal factor counts with its type's smallest
+ * exponent. |sum| is the exact one plus the error so far. 2^-149 a step covers sums below the
+ * normal numbers. */
 static double step_error(double largest, double sum, double so_far)
 {
     return 17 * 0x1p-25 * largest + 0x1p-23 * (fabs(sum) + so_far) + 0x1p-149;
@@ -35,7 +39,8 @@ static double smallest_normal(enum ptxmm_type type)
 }
 
 /* alpha and beta are applied in f32: a rounding each for both products and their sum. */
-static struct reference finish(const struct check_problem *p, double sum, double error, int64_t row, int64_t col)
+static struct reference finish(const struct check_problem *p, double sum, double error, int64_t row,
+                               int64_t col)
 {
     struct reference r;
     const double product = p->alpha != 0 ? p->alpha * sum : 0;
@@ -50,7 +55,8 @@ static struct reference finish(const struct check_problem *p, double sum, double
 }
 
 /* a_row: row `row` of A as doubles. */
-static struct reference reference(const struct check_problem *p, const double *a_row, int64_t row, int64_t col)
+static struct reference reference(const struct check_problem *p, const double *a_row, int64_t row,
+                                  int64_t col)
 {
     double sum = 0, error = 0;
     const int64_t k = p->alpha != 0 ? p->a->cols : 0;
@@ -71,7 +77,8 @@ static struct reference reference(const struct check_problem *p, const double *a
         overflow |= isfinite(sum) && fabs(sum) + error > FLT_MAX;
     }
     struct reference r = finish(p, sum, error, row, col);
-    if (overflow && isfinite(r.value)) /* f32 may or may not have become infinite on the way: nothing can be said */
+    /* f32 may or may not have become infinite on the way: nothing can be said. */
+    if (overflow && isfinite(r.value))
         r.tolerance = HUGE_VAL;
     return r;
 }
@@ -98,7 +105,8 @@ bool check_element(enum ptxmm_type type, struct reference expected, double got)
 
 double half_ulp(enum ptxmm_type type, double x)
 {
-    const int fraction = type == PTXMM_F32 ? 23 : type == PTXMM_F16 ? 10 : 7, least = type == PTXMM_F16 ? -14 : -126;
+    const bool half = type == PTXMM_F16;
+    const int fraction = type == PTXMM_F32 ? 23 : half ? 10 : 7, least = half ? -14 : -126;
     int e;
     frexp(x, &e); /* x = f * 2^e with f in [0.5, 1) */
     if (x == 0 || e - 1 < least)
@@ -142,12 +150,15 @@ struct findings {
 
 static void mark(struct check_result *r, const struct matrix *d, int64_t row, int64_t col)
 {
-    /* Scaled by doubles: row * map_rows may exceed 64 bits in theory only, but the map is no place for an overflow. */
-    const int y = (int)((double)row / (double)d->rows * r->map_rows), x = (int)((double)col / (double)d->cols * r->map_cols);
+    /* Scaled by doubles: row * map_rows may exceed 64 bits in theory only, but the map is no place
+     * for an overflow. */
+    const int y = (int)((double)row / (double)d->rows * r->map_rows),
+              x = (int)((double)col / (double)d->cols * r->map_cols);
     r->map[y < r->map_rows ? y : r->map_rows - 1][x < r->map_cols ? x : r->map_cols - 1] = '#';
 }
 
-static void look_at(struct judge *judge, struct findings *f, struct reference expected, int64_t row, int64_t col)
+static void look_at(struct judge *judge, struct findings *f, struct reference expected, int64_t row,
+                    int64_t col)
 {
     const struct check_problem *p = judge->problem;
     const double got = matrix_get(p->d, row, col);
@@ -159,7 +170,8 @@ static void look_at(struct judge *judge, struct findings *f, struct reference ex
         pthread_mutex_unlock(&judge->lock);
     }
     const bool before = row < f->row || (row == f->row && col < f->col);
-    if (wrong ? f->wrong == 0 || before : f->wrong == 0 && (f->elements == 0 || units > f->max_units)) {
+    if (wrong ? f->wrong == 0 || before
+              : f->wrong == 0 && (f->elements == 0 || units > f->max_units)) {
         f->row = row;
         f->col = col;
         f->expected = expected;
@@ -180,7 +192,8 @@ static void merge(struct judge *judge, const struct findings *f)
         return;
     pthread_mutex_lock(&judge->lock);
     const bool before = f->row < r->row || (f->row == r->row && f->col < r->col);
-    if (f->wrong ? r->wrong == 0 || before : r->wrong == 0 && (r->elements == 0 || f->max_units > r->max_units)) {
+    if (f->wrong ? r->wrong == 0 || before
+                 : r->wrong == 0 && (r->elements == 0 || f->max_units > r->max_units)) {
         r->row = f->row;
         r->col = f->col;
         r->expected = f->expected.value;
@@ -245,7 +258,8 @@ static void samples(void *user, int64_t first, int64_t last)
     struct findings f = { 0 };
     for (int64_t i = first; a_row && i < last; i++) {
         const uint64_t counter = 2 * (uint64_t)i;
-        const int64_t row = i < 4 ? (i & 1) * (p->d->rows - 1) : random_range(judge->sample_key, counter, 0, p->d->rows - 1);
+        const int64_t row = i < 4 ? (i & 1) * (p->d->rows - 1)
+                                  : random_range(judge->sample_key, counter, 0, p->d->rows - 1);
         const int64_t col = i < 4 ? (i >> 1) * (p->d->cols - 1)
                                   : random_range(judge->sample_key, counter + 1, 0, p->d->cols - 1);
         load_a_row(p, row, a_row);
@@ -306,7 +320,8 @@ void check_product(const struct check_problem *p, struct check_result *result)
     for (int row = 0; row < result->map_rows; row++)
         memset(result->map[row], '.', (size_t)result->map_cols);
 
-    struct judge judge = { .problem = p, .result = result, .sample_key = random_key(p->seed, STREAM_SAMPLE) };
+    struct judge judge = { .problem = p, .result = result,
+                           .sample_key = random_key(p->seed, STREAM_SAMPLE) };
     pthread_mutex_init(&judge.lock, NULL);
     const double work = (double)p->d->rows * (double)p->d->cols * (double)p->a->cols;
     if (p->d->rows == 0 || p->d->cols == 0)
@@ -348,14 +363,17 @@ const char *check_describe(const struct check_result *r, char *text, size_t size
     }
     add(&t, "%s: %lld elements compared", r->ok ? "right" : "WRONG", (long long)r->elements);
     if (r->blocks)
-        add(&t, " beside Freivalds over all blocks of %d columns (%lld blocks, %lld looked at again)", r->block_columns,
-            (long long)r->blocks, (long long)r->flagged);
+        add(&t,
+            " beside Freivalds over all blocks of %d columns (%lld blocks, %lld looked at again)",
+            r->block_columns, (long long)r->blocks, (long long)r->flagged);
     add(&t, "\nlargest error %.3g absolute, %.3g of what is allowed\n", r->max_abs, r->max_units);
     if (r->ok)
         return text;
-    add(&t, "%lld%s wrong; first at [%lld, %lld]: expected %.9g (within %.3g before rounding), got %.9g\n",
-        (long long)r->wrong, r->more ? " and more are" : r->wrong == 1 ? " is" : " are", (long long)r->row, (long long)r->col,
-        r->expected, r->tolerance, isnan(r->got) ? NAN : r->got);
+    const char *verb = r->more ? " and more are" : r->wrong == 1 ? " is" : " are";
+    add(&t, "%lld%s wrong; first at [%lld, %lld]: ", (long long)r->wrong, verb, (long long)r->row,
+        (long long)r->col);
+    add(&t, "expected %.9g (within %.3g before rounding), got %.9g\n", r->expected, r->tolerance,
+        isnan(r->got) ? NAN : r->got);
     for (int row = 0; row < r->map_rows; row++)
         add(&t, "  %s\n", r->map[row]);
     return text;

@@ -1,9 +1,11 @@
-/* check.h -- is D = alpha * A B + beta * C? Reference in double, tolerances derived from types and K.
+/* check.h -- is D = alpha * A B + beta * C? Reference in double, tolerances derived from types and
+ * K.
  *
- * Every element is covered. Small products: each element against its own dot product in double. Large ones: Freivalds in
- * double over blocks of columns, D r = alpha * A (B r) + beta * C r with r of random signs; a block whose two sides differ by more
- * than its elements' rounding explains is computed again element by element, and only that decides. Beside that, whole
- * dot products at random places, and all elements of rows and columns that hold NaN or infinity.
+ * Every element is covered. Small products: each element against its own dot product in double.
+ * Large ones: Freivalds in double over blocks of columns, D r = alpha * A (B r) + beta * C r with r
+ * of random signs; a block whose two sides differ by more than its elements' rounding explains is
+ * computed again element by element, and only that decides. Beside that, whole dot products at
+ * random places, and all elements of rows and columns that hold NaN or infinity.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -16,22 +18,26 @@ struct check_problem {
     const struct matrix *c;    /* M x N, or NULL */
     const struct matrix *d;    /* M x N: what is to be judged */
     double alpha, beta;        /* beta 0: C is not read; alpha 0: A and B are not */
-    bool exact;                /* the inputs make every sum exact: no tolerance but D's one rounding */
+    bool exact; /* the inputs make every sum exact: no tolerance but D's one rounding */
     uint64_t seed;             /* of signs and samples */
     int64_t samples;           /* whole dot products beside Freivalds; 0: 4096 */
     int64_t element_work;      /* up to this M*N*K every element has its own dot product; 0: 2^27 */
-    int64_t block_work;        /* Freivalds' blocks are as narrow as this many multiplications allow; 0: 2^34 */
+    int64_t block_work; /* Freivalds' blocks are as narrow as this many multiplications allow; 0:
+                           2^34 */
 };
 
-/* The value of one element and how far an f32-accumulating tensor core may be from it before D's rounding. */
+/* The value of one element and how far an f32-accumulating tensor core may be from it before D's
+ * rounding. */
 struct reference {
     double value, tolerance;
 };
 struct reference check_reference(const struct check_problem *problem, int64_t row, int64_t col);
 
-/* got is right if round(value - tolerance) <= got <= round(value + tolerance), rounded to D's type; NaN only for NaN. */
+/* got is right if round(value - tolerance) <= got <= round(value + tolerance), rounded to D's type;
+ * NaN only for NaN. */
 bool check_element(enum ptxmm_type type, struct reference expected, double got);
-/* |got - value| in units of the tolerance plus half an ulp of D's type: <= 1 is right. NaN and infinity give 0 or HUGE_VAL. */
+/* |got - value| in units of the tolerance plus half an ulp of D's type: <= 1 is right. NaN and
+ * infinity give 0 or HUGE_VAL. */
 double check_units(enum ptxmm_type type, struct reference expected, double got);
 
 #define CHECK_MAP_ROWS 16
@@ -43,13 +49,14 @@ struct check_result {
     int64_t elements;        /* that had a dot product of their own */
     int64_t blocks, flagged; /* Freivalds blocks, and those computed again */
     int block_columns;
-    int64_t wrong;           /* elements known to be wrong; the search stops after many, then `more` is set */
+    int64_t wrong; /* elements known to be wrong; the search stops after many, then `more` is set */
     bool more;
     double max_abs;          /* largest |got - expected| among `elements` (finite ones) */
     double max_units;        /* the same in units of tolerance + half an ulp */
     int64_t row, col;        /* first wrong element (row-major), or the one with max_units */
     double expected, got, tolerance;
-    char map[CHECK_MAP_ROWS][CHECK_MAP_COLS + 1]; /* '.' right, '#' wrong elements there; scaled to M x N */
+    char map[CHECK_MAP_ROWS]
+            [CHECK_MAP_COLS + 1]; /* '.' right, '#' wrong elements there; scaled to M x N */
     int map_rows, map_cols;
     bool out_of_memory;      /* then ok is false and nothing else is said */
 };

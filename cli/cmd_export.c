@@ -24,7 +24,8 @@ struct export {
 static bool write_file(const struct export *e, const char *name, const void *bytes, size_t size)
 {
     char *path = NULL, *temporary = NULL;
-    bool fine = asprintf(&path, "%s/%s", e->folder, name) >= 0 && asprintf(&temporary, "%s/.%s.%ld", e->folder, name, (long)getpid()) >= 0;
+    bool fine = asprintf(&path, "%s/%s", e->folder, name) >= 0 &&
+                asprintf(&temporary, "%s/.%s.%ld", e->folder, name, (long)getpid()) >= 0;
     FILE *f = fine ? fopen(temporary, "wb") : NULL;
     fine = f && fwrite(bytes, 1, size, f) == size;
     int why = errno;
@@ -88,12 +89,15 @@ static bool export_kernel(struct export *e, size_t index)
     e->bytes += (int64_t)image.size;
 
     json_t *entry = manifest_kernel(k);
-    json_object_set_new(entry, "cubin", json_pack("{s:s, s:I, s:s}", "file", cubin, "bytes", (json_int_t)image.size, "sha256",
-                                                  image.sha256));
+    json_object_set_new(entry, "cubin",
+                        json_pack("{s:s, s:I, s:s}", "file", cubin, "bytes", (json_int_t)image.size,
+                                  "sha256", image.sha256));
     size_t size = 0;
     char *text = read_ptx(e, k->name, &size);
     const bool fine = !text || write_file(e, ptx, text, size);
-    json_object_set_new(entry, "ptx", text ? json_pack("{s:s, s:I}", "file", ptx, "bytes", (json_int_t)size) : json_null());
+    json_object_set_new(entry, "ptx",
+                        text ? json_pack("{s:s, s:I}", "file", ptx, "bytes", (json_int_t)size)
+                             : json_null());
     e->texts += text != NULL;
     free(text);
     json_array_append_new(e->kernels, entry);
@@ -126,7 +130,8 @@ int command_export(const struct options *o)
     struct export e = { .options = o, .folder = o->folder };
     e.have_ptx = find_ptx_folder(o, e.ptx_folder, sizeof e.ptx_folder);
     if (o->ptx_dir && access(o->ptx_dir, R_OK | X_OK))
-        return complain(o, "--ptx-dir is \"%s\", must be a folder that can be read: %s", o->ptx_dir, strerror(errno));
+        return complain(o, "--ptx-dir is \"%s\", must be a folder that can be read: %s", o->ptx_dir,
+                        strerror(errno));
     if (!take_folder(&e))
         return EXIT_USAGE;
 
@@ -148,8 +153,10 @@ int command_export(const struct options *o)
     free(text);
     json_decref(manifest);
     if (fine)
-        printf("%s: %lld cubins (%.1f KB), %lld PTX files%s, manifest.json\n", e.folder, (long long)e.cubins,
-               (double)e.bytes / 1024, (long long)e.texts,
-               e.texts == e.cubins ? "" : e.have_ptx ? " (the others are not there)" : " (no folder with PTX was found)");
+        printf("%s: %lld cubins (%.1f KB), %lld PTX files%s, manifest.json\n", e.folder,
+               (long long)e.cubins, (double)e.bytes / 1024, (long long)e.texts,
+               e.texts == e.cubins ? ""
+               : e.have_ptx        ? " (the others are not there)"
+                                   : " (no folder with PTX was found)");
     return fine ? EXIT_RIGHT : EXIT_USAGE;
 }

@@ -60,11 +60,13 @@ int command_devices(const struct options *o)
         table_add(&t, "%zu", kernels_for(&d));
     }
     if (o->json) {
-        json_print(json_pack("{s:s, s:i, s:o}", "driver", ptxmm_driver_path(s.mm), "driver_version", version, "devices", list));
+        json_print(json_pack("{s:s, s:i, s:o}", "driver", ptxmm_driver_path(s.mm), "driver_version",
+                             version, "devices", list));
         list = NULL;
         table_drop(&t);
     } else {
-        printf("driver %s, for CUDA %d.%d\n", ptxmm_driver_path(s.mm), version / 1000, version % 1000 / 10);
+        printf("driver %s, for CUDA %d.%d\n", ptxmm_driver_path(s.mm), version / 1000,
+               version % 1000 / 10);
         table_print(&t, 0);
     }
     json_decref(list);
@@ -76,8 +78,8 @@ int command_kernels(const struct options *o)
 {
     json_t *list = json_array();
     struct table t = { .align = "lllllrrrrr" };
-    static const char *const headings[] = { "kernel", "target", "algorithm", "A x B", "D", "tile", "stages", "threads",
-                                            "shared", "cubin" };
+    static const char *const headings[] = { "kernel", "target", "algorithm", "A x B",  "D",
+                                            "tile",   "stages", "threads",   "shared", "cubin" };
     for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
         table_add(&t, "%s", headings[i]);
 
@@ -93,8 +95,10 @@ int command_kernels(const struct options *o)
         total += present ? image.size : 0;
 
         json_t *entry = report_kernel(k);
-        json_object_set_new(entry, "cubin_bytes", present ? json_integer((json_int_t)image.size) : json_null());
-        json_object_set_new(entry, "cubin_sha256", present ? json_string(image.sha256) : json_null());
+        json_object_set_new(entry, "cubin_bytes",
+                            present ? json_integer((json_int_t)image.size) : json_null());
+        json_object_set_new(entry, "cubin_sha256",
+                            present ? json_string(image.sha256) : json_null());
         json_array_append_new(list, entry);
         table_add(&t, "%s", k->name);
         table_add(&t, "%s", k->target);
@@ -117,6 +121,7 @@ int command_kernels(const struct options *o)
     }
     json_decref(list);
     table_print(&t, 0);
-    printf("%zu kernel%s, %.1f KB of cubins\n", listed, listed == 1 ? "" : "s", (double)total / 1024);
+    printf("%zu kernel%s, %.1f KB of cubins\n", listed, listed == 1 ? "" : "s",
+           (double)total / 1024);
     return EXIT_RIGHT;
 }

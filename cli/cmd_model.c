@@ -12,8 +12,8 @@ static int draw(const struct options *o)
     char error[512];
     struct timeline t;
     if (m->tiles * m->slices > TIMELINE_MOST)
-        return complain(o, "--svg can show at most %d slices, --tiles times --slices is %lld", TIMELINE_MOST,
-                        (long long)(m->tiles * m->slices));
+        return complain(o, "--svg can show at most %d slices, --tiles times --slices is %lld",
+                        TIMELINE_MOST, (long long)(m->tiles * m->slices));
     if (!timeline_create(&t, m))
         return complain(o, "host memory is exhausted");
     const bool fine = timeline_draw(&t, o->svg, error, sizeof error);
@@ -21,7 +21,8 @@ static int draw(const struct options *o)
     return fine ? 0 : complain(o, "%s", error);
 }
 
-static int one(const struct options *o, int stages, int accumulators, json_t *list, struct table *table)
+static int one(const struct options *o, int stages, int accumulators, json_t *list,
+               struct table *table)
 {
     struct ptxmm_model model = o->model;
     struct ptxmm_model_result result;
@@ -34,8 +35,9 @@ static int one(const struct options *o, int stages, int accumulators, json_t *li
     table_add(table, "%d", accumulators);
     table_add(table, "%g", result.time);
     table_add(table, "%.1f %%", 100 * result.tensor_busy);
-    json_array_append_new(list, json_pack("{s:i, s:i, s:f, s:f}", "stages", stages, "accumulators", accumulators, "time",
-                                          result.time, "tensor_busy", result.tensor_busy));
+    json_array_append_new(list, json_pack("{s:i, s:i, s:f, s:f}", "stages", stages, "accumulators",
+                                          accumulators, "time", result.time, "tensor_busy",
+                                          result.tensor_busy));
     return 0;
 }
 
@@ -50,7 +52,8 @@ int command_model(const struct options *o)
 
     int code = 0;
     const int first = o->stages_given ? m->stages : 1, last = o->stages_given ? m->stages : 8;
-    const int least = o->accumulators_given ? m->accumulators : 1, most = o->accumulators_given ? m->accumulators : 2;
+    const int least = o->accumulators_given ? m->accumulators : 1,
+              most = o->accumulators_given ? m->accumulators : 2;
     for (int stages = first; !code && stages <= last; stages++)
         for (int accumulators = least; !code && accumulators <= most; accumulators++)
             code = one(o, stages, accumulators, list, &table);
@@ -62,14 +65,15 @@ int command_model(const struct options *o)
         return code;
     }
     if (o->json) {
-        json_print(json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "tiles", (json_int_t)m->tiles, "slices", (json_int_t)m->slices,
-                             "issue", m->issue, "load", m->load, "mma", m->mma, "epilogue", m->epilogue, "results", list));
+        json_print(json_pack("{s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "tiles", (json_int_t)m->tiles,
+                             "slices", (json_int_t)m->slices, "issue", m->issue, "load", m->load,
+                             "mma", m->mma, "epilogue", m->epilogue, "results", list));
         table_drop(&table);
         return EXIT_RIGHT;
     }
     json_decref(list);
-    printf("%lld tiles of %lld slices; issue %g, load %g, mma %g, epilogue %g\n", (long long)m->tiles, (long long)m->slices,
-           m->issue, m->load, m->mma, m->epilogue);
+    printf("%lld tiles of %lld slices; issue %g, load %g, mma %g, epilogue %g\n",
+           (long long)m->tiles, (long long)m->slices, m->issue, m->load, m->mma, m->epilogue);
     table_print(&table, 0);
     if (o->svg)
         printf("%s shows %d stages and %d accumulators\n", o->svg, m->stages, m->accumulators);

@@ -7,13 +7,15 @@
 #include "report.h"
 #include "table.h"
 
-static void print_text(const struct options *o, const struct ptxmm_device *device, const struct ptxmm_problem *p,
-                       const struct ptxmm_candidate *all, size_t count)
+static void print_text(const struct options *o, const struct ptxmm_device *device,
+                       const struct ptxmm_problem *p, const struct ptxmm_candidate *all,
+                       size_t count)
 {
     char words[512], time[32], roof[2][32];
     product_words(p, words, sizeof words);
-    printf("%s\non %s: sm_%d, %d SMs at %d MHz, %.0f GB/s%s", words, device->name, device->arch, device->sm_count,
-           device->clock_khz / 1000, (double)device->memory_bytes_per_second * 1e-9, o->sms ? "" : "\n");
+    printf("%s\non %s: sm_%d, %d SMs at %d MHz, %.0f GB/s%s", words, device->name, device->arch,
+           device->sm_count, device->clock_khz / 1000,
+           (double)device->memory_bytes_per_second * 1e-9, o->sms ? "" : "\n");
     if (o->sms)
         printf("; at most %lld SMs are used\n", (long long)o->sms);
 
@@ -23,10 +25,11 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
     const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     if (usable) {
         printf("%.4g GFLOP; at peak %s of tensor cores, %s of memory: %s bound\n\n", flops * 1e-9,
-               time_text(all->compute_seconds, roof[0], sizeof roof[0]), time_text(all->memory_seconds, roof[1], sizeof roof[1]),
-               bound_name(all));
+               time_text(all->compute_seconds, roof[0], sizeof roof[0]),
+               time_text(all->memory_seconds, roof[1], sizeof roof[1]), bound_name(all));
         struct table t = { .align = "lrrrrrrr" };
-        static const char *const headings[] = { "kernel", "predicted", "TFLOP/s", "busy", "tiles", "CTAs", "waves", "stages" };
+        static const char *const headings[] = { "kernel", "predicted", "TFLOP/s", "busy",
+                                                "tiles",  "CTAs",      "waves",   "stages" };
         for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
             table_add(&t, "%s", headings[i]);
         for (size_t i = 0; i < usable; i++) {
@@ -58,7 +61,10 @@ int command_plan(const struct options *given)
     struct ptxmm_error error;
     struct ptxmm_problem problem;
     if (o->m < 0 || o->n < 0 || o->k < 0)
-        return complain(o, "--%s is missing: --m, --n and --k must all be given", o->m < 0 ? "m" : o->n < 0 ? "n" : "k");
+        return complain(o, "--%s is missing: --m, --n and --k must all be given",
+                        o->m < 0   ? "m"
+                        : o->n < 0 ? "n"
+                                   : "k");
     if (product_leading(o))
         return EXIT_USAGE;
     product_problem(o, &problem);
@@ -79,8 +85,8 @@ int command_plan(const struct options *given)
         json_t *list = json_array();
         for (size_t i = 0; i < count; i++)
             json_array_append_new(list, report_candidate(&all[i]));
-        json_print(json_pack("{s:o, s:o, s:b, s:o}", "device", report_device(&device), "problem", report_problem(&problem),
-                             "usable", usable, "candidates", list));
+        json_print(json_pack("{s:o, s:o, s:b, s:o}", "device", report_device(&device), "problem",
+                             report_problem(&problem), "usable", usable, "candidates", list));
     } else
         print_text(o, &device, &problem, all, count);
     free(all);

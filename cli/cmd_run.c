@@ -30,7 +30,8 @@ static int read_inputs(const struct options *o, struct inputs *in)
     const char *const files[3] = { o->a, o->b, o->c };
     struct npy *const arrays[3] = { &in->a, &in->b, &in->c };
     if (!o->a != !o->b)
-        return complain(o, "--%s is given without --%s, must come with it", o->a ? "a" : "b", o->a ? "b" : "a");
+        return complain(o, "--%s is given without --%s, must come with it", o->a ? "a" : "b",
+                        o->a ? "b" : "a");
     for (int i = 0; i < 3; i++)
         if (files[i] && !npy_read(files[i], arrays[i], error, sizeof error))
             return complain(o, "%s", error);
@@ -46,23 +47,30 @@ static int find_sizes(struct options *o, const struct inputs *in)
                             o->m < 0 ? "m" : o->n < 0 ? "n" : "k");
     } else {
         if (in->a.cols != in->b.rows)
-            return complain(o, "%s is %lld x %lld and %s is %lld x %lld: the %lld columns of A must equal the %lld rows of B", o->a,
-                            (long long)in->a.rows, (long long)in->a.cols, o->b, (long long)in->b.rows, (long long)in->b.cols,
-                            (long long)in->a.cols, (long long)in->b.rows);
+            return complain(o,
+                            "%s is %lld x %lld and %s is %lld x %lld: the %lld columns of A must "
+                            "equal the %lld rows of B",
+                            o->a, (long long)in->a.rows, (long long)in->a.cols, o->b,
+                            (long long)in->b.rows, (long long)in->b.cols, (long long)in->a.cols,
+                            (long long)in->b.rows);
         const struct {
             const char *name, *file;
             int64_t *option, size;
-        } sizes[3] = { { "m", o->a, &o->m, in->a.rows }, { "n", o->b, &o->n, in->b.cols }, { "k", o->a, &o->k, in->a.cols } };
+        } sizes[3] = { { "m", o->a, &o->m, in->a.rows },
+                       { "n", o->b, &o->n, in->b.cols },
+                       { "k", o->a, &o->k, in->a.cols } };
         for (int i = 0; i < 3; i++) {
             if (*sizes[i].option >= 0 && *sizes[i].option != sizes[i].size)
-                return complain(o, "--%s is %lld, must be %lld as in %s, or left away", sizes[i].name,
-                                (long long)*sizes[i].option, (long long)sizes[i].size, sizes[i].file);
+                return complain(o, "--%s is %lld, must be %lld as in %s, or left away",
+                                sizes[i].name, (long long)*sizes[i].option,
+                                (long long)sizes[i].size, sizes[i].file);
             *sizes[i].option = sizes[i].size;
         }
     }
     if (o->c && (in->c.rows != o->m || in->c.cols != o->n))
-        return complain(o, "%s is %lld x %lld, must be %lld x %lld like D", o->c, (long long)in->c.rows, (long long)in->c.cols,
-                        (long long)o->m, (long long)o->n);
+        return complain(o, "%s is %lld x %lld, must be %lld x %lld like D", o->c,
+                        (long long)in->c.rows, (long long)in->c.cols, (long long)o->m,
+                        (long long)o->n);
     return 0;
 }
 
@@ -77,7 +85,8 @@ static void convert_rows(void *user, int64_t first, int64_t last)
     const struct conversion *c = user;
     for (int64_t row = first; row < last; row++)
         for (int64_t col = 0; col < c->to->cols; col++)
-            matrix_set(c->to, row, col, c->transposed ? npy_get(c->from, col, row) : npy_get(c->from, row, col));
+            matrix_set(c->to, row, col,
+                       c->transposed ? npy_get(c->from, col, row) : npy_get(c->from, row, col));
 }
 
 static void fill_from(struct matrix *x, const struct npy *from, bool transposed)
@@ -116,8 +125,10 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* One launch, and how long it took: by the host's clock, or between two events where they are given. */
-static bool time_one(struct product *p, CUstream stream, CUevent begin, CUevent end, double *seconds)
+/* One launch, and how long it took: by the host's clock, or between two events where they are
+ * given. */
+static bool time_one(struct product *p, CUstream stream, CUevent begin, CUevent end,
+                     double *seconds)
 {
     struct gpu *gpu = &p->session->gpu;
     const double start = now();
@@ -155,8 +166,9 @@ static bool time_all(struct product *p, CUstream stream, int64_t count, struct t
         fine = time_one(p, stream, begin, end, &seconds[i]);
     if (fine) {
         qsort(seconds, (size_t)count, sizeof *seconds, ascending);
-        *t = (struct timing){ .median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2, .least = seconds[0],
-                              .most = seconds[count - 1], .count = count, .repeats_equal = true };
+        *t = (struct timing){ .median = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2,
+                              .least = seconds[0], .most = seconds[count - 1], .count = count,
+                              .repeats_equal = true };
     }
     if (begin)
         gpu->EventDestroy(begin);
@@ -183,7 +195,8 @@ static bool compare_repeats(struct product *p, struct timing *t)
 
 /* ---- words ---- */
 
-static void print_text(const struct options *o, const struct product *p, const struct timing *t, const char *check)
+static void print_text(const struct options *o, const struct product *p, const struct timing *t,
+                       const char *check)
 {
     char words[512], time[4][32];
     session_describe(p->session, words, sizeof words);
@@ -197,7 +210,8 @@ static void print_text(const struct options *o, const struct product *p, const s
     const struct ptxmm_plan_info *info = ptxmm_plan_info(p->plan);
     if (info->candidate.kernel)
         printf("kernel   %s: %lld tile%s on %u CTA%s, predicted %s\n", info->candidate.kernel->name,
-               (long long)info->candidate.tiles, info->candidate.tiles == 1 ? "" : "s", info->grid, info->grid == 1 ? "" : "s",
+               (long long)info->candidate.tiles, info->candidate.tiles == 1 ? "" : "s", info->grid,
+               info->grid == 1 ? "" : "s",
                time_text(info->candidate.seconds, time[0], sizeof time[0]));
     else
         printf("kernel   none: D has no elements\n");
@@ -207,8 +221,9 @@ static void print_text(const struct options *o, const struct product *p, const s
         if (gpu_is_emulator(&p->session->gpu))
             printf("the emulator's on this CPU: says nothing about a GPU\n");
         else
-            printf("%.1f TFLOP/s; median of %lld, %s to %s\n", flops / t->median * 1e-12, (long long)t->count,
-                   time_text(t->least, time[2], sizeof time[2]), time_text(t->most, time[3], sizeof time[3]));
+            printf("%.1f TFLOP/s; median of %lld, %s to %s\n", flops / t->median * 1e-12,
+                   (long long)t->count, time_text(t->least, time[2], sizeof time[2]),
+                   time_text(t->most, time[3], sizeof time[3]));
         if (!t->repeats_equal)
             printf("repeats  WRONG: the launches gave different bits\n");
     }
@@ -225,7 +240,8 @@ static void print_json(const struct options *o, const struct product *p, const s
 {
     const struct ptxmm_plan_info *info = ptxmm_plan_info(p->plan);
     const bool emulated = gpu_is_emulator(&p->session->gpu);
-    json_t *device = report_device(&p->session->device), *problem = report_problem(&p->problem), *time = json_null();
+    json_t *device = report_device(&p->session->device), *problem = report_problem(&p->problem),
+           *time = json_null();
     json_object_set_new(device, "driver", json_string(ptxmm_driver_path(p->session->mm)));
     json_object_set_new(device, "driver_version", json_integer(p->session->gpu.driver_version));
     json_object_set_new(device, "emulator", json_boolean(emulated));
@@ -234,14 +250,17 @@ static void print_json(const struct options *o, const struct product *p, const s
     json_object_set_new(problem, "seed", o->a ? json_null() : json_integer((json_int_t)o->seed));
     if (t->count) {
         const double flops = 2.0 * (double)o->m * (double)o->n * (double)o->k;
-        time = json_pack("{s:f, s:f, s:f, s:I, s:b, s:b}", "median_seconds", t->median, "least_seconds", t->least, "most_seconds",
-                         t->most, "launches", (json_int_t)t->count, "of_the_emulator", emulated, "repeats_equal",
+        time = json_pack("{s:f, s:f, s:f, s:I, s:b, s:b}", "median_seconds", t->median,
+                         "least_seconds", t->least, "most_seconds", t->most, "launches",
+                         (json_int_t)t->count, "of_the_emulator", emulated, "repeats_equal",
                          t->repeats_equal);
-        json_object_set_new(time, "tflops", emulated ? json_null() : json_number(flops / t->median * 1e-12));
+        json_object_set_new(time, "tflops",
+                            emulated ? json_null() : json_number(flops / t->median * 1e-12));
     }
-    json_print(json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "right", right, "device", device, "problem", problem, "plan",
-                         info->candidate.kernel ? report_candidate(&info->candidate) : json_null(), "time", time, "check",
-                         report_check(check)));
+    json_print(json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "right", right, "device", device,
+                         "problem", problem, "plan",
+                         info->candidate.kernel ? report_candidate(&info->candidate) : json_null(),
+                         "time", time, "check", report_check(check)));
 }
 
 /* ---- all of it ---- */
@@ -264,7 +283,8 @@ static int multiply(const struct options *o, struct session *s, const struct inp
     fill(&p, o, in);
     /* The plan first: what no kernel can do is refused before memory is moved. */
     if (!product_plan(&p)) {
-        code = p.device_is_cause ? device_failed(s, o, "making a plan", p.error) : complain(o, "%s", p.error);
+        code = p.device_is_cause ? device_failed(s, o, "making a plan", p.error)
+                                 : complain(o, "%s", p.error);
         goto done;
     }
     double first = 0;
@@ -283,8 +303,10 @@ static int multiply(const struct options *o, struct session *s, const struct inp
     }
     bool right = product_check(&p, false, o->seed, &check, text, sizeof text);
 
-    /* Timed launches come after the check, in a row. An emulated one is not worth repeating for its time. */
-    const bool empty = !ptxmm_plan_info(p.plan)->candidate.kernel, once = gpu_is_emulator(gpu) && !o->repeat;
+    /* Timed launches come after the check, in a row. An emulated one is not worth repeating for its
+     * time. */
+    const bool empty = !ptxmm_plan_info(p.plan)->candidate.kernel,
+               once = gpu_is_emulator(gpu) && !o->repeat;
     if (!empty && once)
         timing = (struct timing){ first, first, first, 1, true };
     if (!empty && !once) {
@@ -318,7 +340,8 @@ int command_run(const struct options *given)
     struct inputs in = { 0 };
     struct session s;
     int code = read_inputs(o, &in);
-    if (!o->type && in.a.type == PTXMM_F16 && in.b.type == PTXMM_F16) /* else bf16, whose range float32 has */
+    if (!o->type && in.a.type == PTXMM_F16 &&
+        in.b.type == PTXMM_F16) /* else bf16, whose range float32 has */
         o->type = PTXMM_F16;
     if (isnan(o->beta))
         o->beta = o->c ? 1 : 0;

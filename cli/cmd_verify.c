@@ -11,7 +11,8 @@
 /* One thing to try. Sizes in terms of the kernel's tile and K-slice are made of it by sizes(). */
 struct trial {
     int64_t m, n, k;
-    int64_t more_a, more_b, more_c, more_d; /* added to the least leading dimensions, in units of 16 bytes */
+    /* Added to the least leading dimensions, in units of 16 bytes. */
+    int64_t more_a, more_b, more_c, more_d;
     enum matrix_fill fill;
     float alpha, beta;
     bool nan_c;    /* C is NaN everywhere: with beta 0 it must not be read */
@@ -44,8 +45,9 @@ static void add_shape(struct trials *t, int64_t m, int64_t n, int64_t k, enum ma
     add(t, (struct trial){ .m = m, .n = n, .k = k, .fill = fill, .alpha = 1 });
 }
 
-/* All that is tried with one kernel. Edges: one tile, one more and one less in each direction, primes, K around a slice and around
- * the ring, thin and flat, more tiles than CTAs and fewer; epilogue: alpha, beta, C that is NaN; pitches; SM budgets. */
+/* All that is tried with one kernel. Edges: one tile, one more and one less in each direction,
+ * primes, K around a slice and around the ring, thin and flat, more tiles than CTAs and fewer;
+ * epilogue: alpha, beta, C that is NaN; pitches; SM budgets. */
 static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, bool full, bool large)
 {
     const int64_t m = k->tile_m, n = k->tile_n, s = k->tile_k, ring = k->stages;
@@ -59,11 +61,14 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
     add_shape(t, 127, 251, 509, FILL_NORMAL);
     add_shape(t, 2 * m + 17, n + 33, 3 * s + 8, FILL_SPECIALS);
     add_shape(t, m + 2, 70, 0, FILL_NORMAL);
-    add(t, (struct trial){ .m = 130, .n = 70, .k = 2 * s, .fill = FILL_NORMAL, .alpha = 1, .beta = 0, .nan_c = true });
-    add(t, (struct trial){ .m = m + 5, .n = n + 9, .k = s + 40, .fill = FILL_NORMAL, .alpha = -0.75F, .beta = 2.5F });
-    add(t, (struct trial){ .m = 60, .n = 90, .k = 100, .more_a = 1, .more_b = 3, .more_c = 2, .more_d = 5,
-                           .fill = FILL_SMALL_INT, .alpha = 2, .beta = 1 });
-    add(t, (struct trial){ .m = 3 * m, .n = 2 * n, .k = s, .fill = FILL_SMALL_INT, .alpha = 1, .sms = 1 });
+    add(t, (struct trial){ .m = 130, .n = 70, .k = 2 * s, .fill = FILL_NORMAL, .alpha = 1,
+                           .beta = 0, .nan_c = true });
+    add(t, (struct trial){ .m = m + 5, .n = n + 9, .k = s + 40, .fill = FILL_NORMAL,
+                           .alpha = -0.75F, .beta = 2.5F });
+    add(t, (struct trial){ .m = 60, .n = 90, .k = 100, .more_a = 1, .more_b = 3, .more_c = 2,
+                           .more_d = 5, .fill = FILL_SMALL_INT, .alpha = 2, .beta = 1 });
+    add(t, (struct trial){
+               .m = 3 * m, .n = 2 * n, .k = s, .fill = FILL_SMALL_INT, .alpha = 1, .sms = 1 });
     if (!full)
         return;
 
@@ -79,9 +84,12 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
         add_shape(t, m, n, slices * s + 1, FILL_POWERS);
     }
     for (int sms = 2; sms <= 7; sms += 5)
-        add(t, (struct trial){ .m = 5 * m + 3, .n = 3 * n + 5, .k = 200, .fill = FILL_NORMAL, .alpha = 1, .sms = sms });
-    add(t, (struct trial){ .m = 300, .n = 200, .k = 128, .fill = FILL_NORMAL, .alpha = 0, .beta = 1 });
-    add(t, (struct trial){ .m = 300, .n = 200, .k = 0, .fill = FILL_NORMAL, .alpha = 1, .beta = -1 });
+        add(t, (struct trial){ .m = 5 * m + 3, .n = 3 * n + 5, .k = 200, .fill = FILL_NORMAL,
+                               .alpha = 1, .sms = sms });
+    add(t,
+        (struct trial){ .m = 300, .n = 200, .k = 128, .fill = FILL_NORMAL, .alpha = 0, .beta = 1 });
+    add(t,
+        (struct trial){ .m = 300, .n = 200, .k = 0, .fill = FILL_NORMAL, .alpha = 1, .beta = -1 });
     add_shape(t, 8 * m, 4 * n, 8 * s, FILL_SMALL_INT);
     if (!large)
         return;
@@ -116,12 +124,13 @@ static void first_line(char *to, size_t size, const char *lines)
     snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), lines);
 }
 
-static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum ptxmm_type in, enum ptxmm_type out,
-                    const struct trial *t, uint64_t seed, struct outcome *result)
+static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum ptxmm_type in,
+                    enum ptxmm_type out, const struct trial *t, uint64_t seed,
+                    struct outcome *result)
 {
     *result = (struct outcome){ .right = false };
-    const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = in, .out_type = out, .kernel = k->name,
-                               .beta = t->beta, .sms = t->sms };
+    const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = in, .out_type = out,
+                               .kernel = k->name, .beta = t->beta, .sms = t->sms };
     struct ptxmm_problem problem;
     product_problem(&o, &problem);
     const int64_t in_unit = 16 / (int64_t)type_bytes(in), out_unit = 16 / (int64_t)type_bytes(out);
@@ -129,7 +138,8 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
     problem.b.ld = aligned_ld(in, t->k > 0 ? t->k : 1) + t->more_b * in_unit;
     problem.d.ld = aligned_ld(out, t->n) + t->more_d * out_unit;
     if (t->beta != 0 || t->nan_c)
-        problem.c = (struct ptxmm_operand){ .type = out, .ld = aligned_ld(out, t->n) + t->more_c * out_unit };
+        problem.c = (struct ptxmm_operand){ .type = out,
+                                            .ld = aligned_ld(out, t->n) + t->more_c * out_unit };
 
     struct product p;
     bool fine = product_create(&p, s, &problem, t->alpha, t->beta);
@@ -140,7 +150,8 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
             spoil(&p.c);
         else if (p.c.base)
             matrix_fill(&p.c, t->fill, seed, STREAM_C);
-        fine = product_plan(&p) && product_upload(&p) && product_launch(&p, NULL) && product_download(&p);
+        fine = product_plan(&p) && product_upload(&p) && product_launch(&p, NULL) &&
+               product_download(&p);
     }
     if (!fine) {
         snprintf(result->words, sizeof result->words, "%s", p.error);
@@ -149,14 +160,16 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
         snprintf(result->map, sizeof result->map, "%s%s", report, *report ? "\n" : "");
     } else {
         struct check_result check;
-        const bool exact = fill_is_exact(t->fill) && t->alpha == (float)(int)t->alpha && t->beta == (float)(int)t->beta;
+        const bool exact = fill_is_exact(t->fill) && t->alpha == (float)(int)t->alpha &&
+                           t->beta == (float)(int)t->beta;
         result->right = product_check(&p, exact, seed, &check, result->map, sizeof result->map);
         result->units = check.max_units;
         if (!result->right) {
             char where[256];
             if (check.wrong)
-                snprintf(result->words, sizeof result->words, "[%lld, %lld] is %.9g, must be %.9g; %lld wrong",
-                         (long long)check.row, (long long)check.col, check.got, check.expected, (long long)check.wrong);
+                snprintf(result->words, sizeof result->words,
+                         "[%lld, %lld] is %.9g, must be %.9g; %lld wrong", (long long)check.row,
+                         (long long)check.col, check.got, check.expected, (long long)check.wrong);
             else if (!matrix_intact(&p.d, where, sizeof where))
                 first_line(result->words, sizeof result->words, where);
             else
@@ -185,15 +198,16 @@ static void show_progress(struct sweep *w, const char *kernel, const struct tria
     if (!w->progress)
         return;
     char line[160];
-    const int n = snprintf(line, sizeof line, "%lld of %lld, %lld failed: %s %lldx%lldx%lld", (long long)w->done,
-                           (long long)w->total, (long long)w->failed, kernel, (long long)t->m, (long long)t->n, (long long)t->k);
+    const int n = snprintf(line, sizeof line, "%lld of %lld, %lld failed: %s %lldx%lldx%lld",
+                           (long long)w->done, (long long)w->total, (long long)w->failed, kernel,
+                           (long long)t->m, (long long)t->n, (long long)t->k);
     fprintf(stderr, "\r%s%*s", line, w->progress_width > n ? w->progress_width - n : 0, "");
     fflush(stderr);
     w->progress_width = n;
 }
 
-static void record(struct sweep *w, const struct ptxmm_kernel_info *k, enum ptxmm_type in, enum ptxmm_type out,
-                   const struct trial *t, const struct outcome *r)
+static void record(struct sweep *w, const struct ptxmm_kernel_info *k, enum ptxmm_type in,
+                   enum ptxmm_type out, const struct trial *t, const struct outcome *r)
 {
     w->done++;
     if (r->right) {
@@ -206,15 +220,17 @@ static void record(struct sweep *w, const struct ptxmm_kernel_info *k, enum ptxm
     table_add(&w->table, "%lldx%lldx%lld", (long long)t->m, (long long)t->n, (long long)t->k);
     table_add(&w->table, "%s", fill_name(t->fill));
     table_add(&w->table, "%s", r->words);
-    json_array_append_new(w->failures,
-                          json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:i, s:s}", "kernel", k->name, "type",
-                                    type_name(in), "out_type", type_name(out), "m", (json_int_t)t->m, "n", (json_int_t)t->n, "k",
-                                    (json_int_t)t->k, "data", fill_name(t->fill), "alpha", (double)t->alpha, "beta",
-                                    (double)t->beta, "sms", t->sms, "words", r->words));
+    json_array_append_new(
+        w->failures,
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:i, s:s}", "kernel", k->name,
+                  "type", type_name(in), "out_type", type_name(out), "m", (json_int_t)t->m, "n",
+                  (json_int_t)t->n, "k", (json_int_t)t->k, "data", fill_name(t->fill), "alpha",
+                  (double)t->alpha, "beta", (double)t->beta, "sms", t->sms, "words", r->words));
 }
 
 /* The types that a kernel takes: one pair, or both of the 16-bit types in turn. */
-static int types_of(const struct ptxmm_kernel_info *k, enum ptxmm_type in[2], enum ptxmm_type out[2])
+static int types_of(const struct ptxmm_kernel_info *k, enum ptxmm_type in[2],
+                    enum ptxmm_type out[2])
 {
     const int count = k->a == PTXMM_BF16_OR_F16 ? 2 : 1;
     for (int i = 0; i < count; i++) {
@@ -226,7 +242,8 @@ static int types_of(const struct ptxmm_kernel_info *k, enum ptxmm_type in[2], en
 
 static bool selected(const struct sweep *w, const struct ptxmm_kernel_info *k)
 {
-    return device_runs(&w->session->device, k) && (!w->options->kernel || !strcmp(k->name, w->options->kernel));
+    return device_runs(&w->session->device, k) &&
+           (!w->options->kernel || !strcmp(k->name, w->options->kernel));
 }
 
 static void sweep_kernel(struct sweep *w, const struct ptxmm_kernel_info *k, bool count_only)
@@ -267,8 +284,9 @@ int command_verify(const struct options *o)
     if (!o->json) {
         char words[512];
         session_describe(&s, words, sizeof words);
-        printf("device   %s\nsweep    %s, %lld kernels, %lld products, seed %llu\n", words, o->full ? "full" : "quick",
-               (long long)kernels, (long long)w.total, (unsigned long long)o->seed);
+        printf("device   %s\nsweep    %s, %lld kernels, %lld products, seed %llu\n", words,
+               o->full ? "full" : "quick", (long long)kernels, (long long)w.total,
+               (unsigned long long)o->seed);
         fflush(stdout);
     }
     for (size_t i = 0; i < ptxmm_kernel_count(); i++)
@@ -280,8 +298,8 @@ int command_verify(const struct options *o)
     code = w.failed ? EXIT_WRONG : EXIT_RIGHT;
     if (kernels == 0) {
         if (o->kernel)
-            complain(o, "%s is made for %s, but the device is sm_%d", o->kernel, ptxmm_kernel_by_name(o->kernel)->target,
-                     s.device.arch);
+            complain(o, "%s is made for %s, but the device is sm_%d", o->kernel,
+                     ptxmm_kernel_by_name(o->kernel)->target, s.device.arch);
         else
             complain(o, "no kernel of the pack is made for the device, sm_%d", s.device.arch);
         code = EXIT_NO_DEVICE;
@@ -289,9 +307,11 @@ int command_verify(const struct options *o)
     if (o->json) {
         json_t *device = report_device(&s.device);
         json_object_set_new(device, "emulator", json_boolean(gpu_is_emulator(&s.gpu)));
-        json_print(json_pack("{s:b, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O}", "right", code == EXIT_RIGHT, "device", device,
-                             "sweep", o->full ? "full" : "quick", "seed", (json_int_t)o->seed, "kernels", (json_int_t)kernels,
-                             "products", (json_int_t)w.total, "done", (json_int_t)w.done, "failed", (json_int_t)w.failed,
+        json_print(json_pack("{s:b, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O}", "right",
+                             code == EXIT_RIGHT, "device", device, "sweep",
+                             o->full ? "full" : "quick", "seed", (json_int_t)o->seed, "kernels",
+                             (json_int_t)kernels, "products", (json_int_t)w.total, "done",
+                             (json_int_t)w.done, "failed", (json_int_t)w.failed,
                              "max_error_in_tolerances", w.worst, "failures", w.failures));
         table_drop(&w.table);
     } else if (kernels) {

@@ -3,10 +3,12 @@
  * With r of random signs, a block of w columns of row i is one number on each side:
  *
  *     y[i]  =  sum over j in block of r[j] * D[i,j]
- *     y'[i] =  alpha * sum over k of A[i,k] * V[k]  +  beta * sum over j of r[j] * C[i,j],     V[k] = sum over j of r[j] * B[k,j]
+ *     y'[i] =  alpha * sum over k of A[i,k] * V[k]  +  beta * sum over j of r[j] * C[i,j],     V[k]
+ * = sum over j of r[j] * B[k,j]
  *
- * so the right side costs M*K for each block, a w-th of the whole product. Narrow blocks matter: a wrong element must stand out
- * from the rounding of its w neighbours. With w = 1 every element is computed.
+ * so the right side costs M*K for each block, a w-th of the whole product. Narrow blocks matter: a
+ * wrong element must stand out from the rounding of its w neighbours. With w = 1 every element is
+ * computed.
  */
 #include "freivalds.h"
 
@@ -142,8 +144,10 @@ static pair load(const double *at)
     return x;
 }
 
-/* y[row][block .. block+3] += a[row][0 .. n-1] . V[block .. block+3][0 .. n-1] for two rows; n is even. */
-static void two_by_four(const double *a0, const double *a1, const double *v, int64_t pitch, int64_t n, double *y0, double *y1)
+/* y[row][block .. block+3] += a[row][0 .. n-1] . V[block .. block+3][0 .. n-1] for two rows; n is
+ * even. */
+static void two_by_four(const double *a0, const double *a1, const double *v, int64_t pitch,
+                        int64_t n, double *y0, double *y1)
 {
     pair s[2][4] = { { { 0 } } };
     for (int64_t i = 0; i < n; i += 2) {
@@ -173,8 +177,9 @@ static void flag(struct freivalds *f, int64_t row, int64_t block)
             f->failed = true;
     }
     if (f->flagged_count < f->flagged_capacity)
-        f->flagged[f->flagged_count++] = (struct freivalds_block){ row, block * f->columns,
-                                                                   block_end(f, block) - block * f->columns };
+        f->flagged[f->flagged_count++] =
+            (struct freivalds_block){ row, block * f->columns,
+                                      block_end(f, block) - block * f->columns };
     pthread_mutex_unlock(&f->lock);
 }
 
@@ -188,9 +193,11 @@ static void compare_row(struct freivalds *f, int64_t row, const double *product,
 {
     const struct check_problem *p = f->problem;
     for (int64_t block = 0; block < f->blocks; block++) {
-        double left = 0, right = p->alpha != 0 ? p->alpha * product[block] : 0, linear = 0, square = 0, size = 0;
+        double left = 0, right = p->alpha != 0 ? p->alpha * product[block] : 0, linear = 0,
+               square = 0, size = 0;
         for (int64_t col = block * f->columns; col < block_end(f, block); col++) {
-            const double r = sign(f, col), d = matrix_get(p->d, row, col), half = half_ulp(p->d->type, fabs(d));
+            const double r = sign(f, col), d = matrix_get(p->d, row, col),
+                         half = half_ulp(p->d->type, fabs(d));
             left += r * d;
             linear += half;
             square += half * half;
@@ -201,14 +208,16 @@ static void compare_row(struct freivalds *f, int64_t row, const double *product,
                 size += fabs(c);
             }
         }
-        /* D's rounding errors are independent, uniform within half an ulp: six standard deviations, or all of them at their
-         * worst where that is less. The sums' errors may agree in sign: twice the sampled share, added up. The last term is
-         * the double arithmetic of this very check. */
+        /* D's rounding errors are independent, uniform within half an ulp: six standard deviations,
+         * or all of them at their worst where that is less. The sums' errors may agree in sign:
+         * twice the sampled share, added up. The last term is the double arithmetic of this very
+         * check. */
         const double norms = a_norm * f->block_norm[block];
         const double allowed = fmin(linear, 6 * sqrt(square / 3)) + 2 * f->ratio * norms +
                                0x1p-44 * (fabs(p->alpha) * norms + size);
         const double difference = fabs(left - right);
-        if (!(difference <= allowed) || !isfinite(allowed)) /* a NaN or an infinity in sight: no sum says anything */
+        if (!(difference <= allowed) ||
+            !isfinite(allowed)) /* a NaN or an infinity in sight: no sum says anything */
             flag(f, row, block);
     }
 }
@@ -217,7 +226,8 @@ static void compare(void *user, int64_t first, int64_t last)
 {
     struct freivalds *f = user;
     const int64_t groups = (f->blocks + 3) / 4;
-    double *a = calloc((size_t)(ROWS * f->pitch) + 1, sizeof *a), *y = malloc((size_t)(ROWS * groups * 4) * sizeof *y);
+    double *a = calloc((size_t)(ROWS * f->pitch) + 1, sizeof *a),
+           *y = malloc((size_t)(ROWS * groups * 4) * sizeof *y);
     if (!a || !y)
         fail(f);
     for (int64_t top = first; a && y && top < last; top += ROWS) {
@@ -228,9 +238,11 @@ static void compare(void *user, int64_t first, int64_t last)
         for (int64_t k = 0; k < f->pitch; k += SLICE) {
             const int64_t n = f->pitch - k < SLICE ? f->pitch - k : SLICE;
             for (int64_t g = 0; g < groups; g++)
-                for (int64_t i = 0; i < rows; i += 2) /* an odd last row is paired with an unused one */
-                    two_by_four(a + i * f->pitch + k, a + (i + 1) * f->pitch + k, f->v + 4 * g * f->pitch + k, f->pitch, n,
-                                y + (i * groups + g) * 4, y + ((i + 1) * groups + g) * 4);
+                for (int64_t i = 0; i < rows;
+                     i += 2) /* an odd last row is paired with an unused one */
+                    two_by_four(a + i * f->pitch + k, a + (i + 1) * f->pitch + k,
+                                f->v + 4 * g * f->pitch + k, f->pitch, n, y + (i * groups + g) * 4,
+                                y + ((i + 1) * groups + g) * 4);
         }
         for (int64_t i = 0; i < rows; i++)
             compare_row(f, top + i, y + i * groups * 4, length(a + i * f->pitch, f->k));

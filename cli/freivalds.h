@@ -1,5 +1,5 @@
-/* freivalds.h -- D r = alpha * A (B r) + beta * C r in double, over blocks of columns: finds the blocks worth a closer look.
- * Used by check.c, which makes the final judgement. */
+/* freivalds.h -- D r = alpha * A (B r) + beta * C r in double, over blocks of columns: finds the
+ * blocks worth a closer look. Used by check.c, which makes the final judgement. */
 #ifndef FREIVALDS_H
 #define FREIVALDS_H
 
@@ -17,14 +17,16 @@ double freivalds_norms(const struct freivalds *f, const double *a_row, int64_t c
 /* Marks the block of an element for a closer look. */
 void freivalds_suspect(struct freivalds *f, int64_t row, int64_t col);
 
-/* Compares both sides of every block. `ratio`: the largest tolerance of sampled elements, as a share of |a| * |b|; twice that
- * is taken for every element. It only decides what is looked at again, never what is right. False: out of memory. */
+/* Compares both sides of every block. `ratio`: the largest tolerance of sampled elements, as a
+ * share of |a| * |b|; twice that is taken for every element. It only decides what is looked at
+ * again, never what is right. False: out of memory. */
 bool freivalds_run(struct freivalds *f, double ratio);
 
 struct freivalds_block {
     int64_t row, col, cols; /* elements [row, col .. col + cols - 1] of D */
 };
-int64_t freivalds_blocks(const struct freivalds *f, int *columns, int64_t *flagged); /* number of blocks; of flagged ones */
+/* The number of blocks, their columns, and how many are flagged. */
+int64_t freivalds_blocks(const struct freivalds *f, int *columns, int64_t *flagged);
 struct freivalds_block freivalds_flagged(const struct freivalds *f, int64_t index);
 
 /* Half a unit in the last place of `type` at x >= 0 (check.c). */

@@ -11,13 +11,14 @@
 static bool fill_table(struct gpu *gpu, const char *path)
 {
     void *symbol;
-#define GPU_LOAD(entry, function, required)                                                                      \
-    symbol = dlsym(gpu->library, STRING(function));                                                              \
-    if (required && !symbol) {                                                                                   \
-        snprintf(gpu->error, sizeof gpu->error, "%s has no entry point %s", path, STRING(function));             \
-        return false;                                                                                            \
-    }                                                                                                            \
-    memcpy(&gpu->entry, &symbol, sizeof symbol); /* POSIX: a data pointer holds a function's address */
+#define GPU_LOAD(entry, function, required)                                                        \
+    symbol = dlsym(gpu->library, STRING(function));                                                \
+    if (required && !symbol) {                                                                     \
+        snprintf(gpu->error, sizeof gpu->error, "%s has no entry point " STRING(function), path);  \
+        return false;                                                                              \
+    }                                                                                              \
+    /* POSIX: a data pointer holds a function's address. */                                        \
+    memcpy(&gpu->entry, &symbol, sizeof symbol);
     GPU_ENTRIES(GPU_LOAD)
 #undef GPU_LOAD
     symbol = dlsym(gpu->library, "ptxmmEmulatorReport");
@@ -32,8 +33,8 @@ bool gpu_ok(struct gpu *gpu, CUresult result, const char *call)
     const char *name = NULL, *text = NULL;
     gpu->GetErrorName(result, &name);
     gpu->GetErrorString(result, &text);
-    snprintf(gpu->error, sizeof gpu->error, "%s: %s%s%s (error %d)", call, name ? name : "unknown error",
-             text ? ", " : "", text ? text : "", (int)result);
+    snprintf(gpu->error, sizeof gpu->error, "%s: %s%s%s (error %d)", call,
+             name ? name : "unknown error", text ? ", " : "", text ? text : "", (int)result);
     return false;
 }
 
@@ -51,18 +52,21 @@ static bool start(struct gpu *gpu, int ordinal)
         !gpu_ok(gpu, gpu->DeviceGetCount(&count), "cuDeviceGetCount"))
         return false;
     if (ordinal < 0 || ordinal >= count) {
-        snprintf(gpu->error, sizeof gpu->error, "device %d does not exist: the driver has %d device%s", ordinal, count,
+        snprintf(gpu->error, sizeof gpu->error,
+                 "device %d does not exist: the driver has %d device%s", ordinal, count,
                  count == 1 ? "" : "s");
         return false;
     }
     if (!gpu_ok(gpu, gpu->DeviceGet(&gpu->device, ordinal), "cuDeviceGet") ||
-        !gpu_ok(gpu, gpu->DeviceGetName(gpu->name, sizeof gpu->name, gpu->device), "cuDeviceGetName"))
+        !gpu_ok(gpu, gpu->DeviceGetName(gpu->name, sizeof gpu->name, gpu->device),
+                "cuDeviceGetName"))
         return false;
     gpu->arch = 10 * attribute(gpu, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                 attribute(gpu, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     gpu->sm_count = attribute(gpu, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 
-    if (!gpu_ok(gpu, gpu->DevicePrimaryCtxRetain(&gpu->context, gpu->device), "cuDevicePrimaryCtxRetain")) {
+    if (!gpu_ok(gpu, gpu->DevicePrimaryCtxRetain(&gpu->context, gpu->device),
+                "cuDevicePrimaryCtxRetain")) {
         gpu->context = NULL;
         return false;
     }
@@ -75,7 +79,8 @@ bool gpu_open(struct gpu *gpu, const char *library_path, int ordinal)
     gpu->library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
     if (!gpu->library) {
         const char *why = dlerror();
-        snprintf(gpu->error, sizeof gpu->error, "the driver library cannot be opened: %s", why ? why : library_path);
+        snprintf(gpu->error, sizeof gpu->error, "the driver library cannot be opened: %s",
+                 why ? why : library_path);
         return false;
     }
     if (fill_table(gpu, library_path) && start(gpu, ordinal))
@@ -122,8 +127,9 @@ CUdeviceptr gpu_alloc(struct gpu *gpu, size_t bytes)
     size_t available = 0, total = 0;
     char call[160];
     if (gpu->MemGetInfo && gpu->MemGetInfo(&available, &total) == CUDA_SUCCESS)
-        snprintf(call, sizeof call, "allocating %.1f MB on the device (%.1f MB of %.1f MB are free)", (double)bytes * 1e-6,
-                 (double)available * 1e-6, (double)total * 1e-6);
+        snprintf(call, sizeof call,
+                 "allocating %.1f MB on the device (%.1f MB of %.1f MB are free)",
+                 (double)bytes * 1e-6, (double)available * 1e-6, (double)total * 1e-6);
     else
         snprintf(call, sizeof call, "allocating %.1f MB on the device", (double)bytes * 1e-6);
     gpu_ok(gpu, result, call);

@@ -23,44 +23,47 @@ static void put(json_t *object, const char *key, json_t *value)
 /* ---- the argument block ---- */
 
 /* X(member, how a runtime reads it, what it means) */
-#define ARGUMENT_FIELDS(X)                                                                                       \
-    X(map_a, "tensor_map", "tensor map of A")                                                                    \
-    X(map_b, "tensor_map", "tensor map of B")                                                                    \
-    X(map_d, "tensor_map", "tensor map of D")                                                                    \
-    X(abi_version, "u32", "abi_version of this manifest; another value: the kernel traps")                       \
-    X(m, "u32", "rows of D, >= 1")                                                                               \
-    X(n, "u32", "columns of D, >= 1")                                                                            \
-    X(k_slices, "u32", "ceil(K / tile_k); 0: the product is 0 and A and B are not read")                         \
-    X(tiles_m, "u32", "ceil(m / tile_m)")                                                                        \
-    X(tiles_n, "u32", "ceil(n / tile_n)")                                                                        \
-    X(raster, "u32", "rows of tiles that are walked column by column together, >= 1; any value is right")        \
-    X(flags, "u32", "bits: see flags of this manifest; all others 0")                                            \
-    X(d, "address", "of D")                                                                                      \
-    X(ldd, "u64", "leading dimension of D in elements")                                                          \
-    X(c, "address", "of C, stored like D; not read when beta is 0")                                              \
-    X(ldc, "u64", "leading dimension of C in elements")                                                          \
-    X(alpha_at, "address", "of a float in device memory that replaces alpha, or 0")                              \
-    X(beta_at, "address", "of a float in device memory that replaces beta, or 0")                                \
-    X(alpha, "f32", "factor of the product")                                                                     \
-    X(beta, "f32", "factor of C")                                                                                \
-    X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                                     \
-    X(reserved0, "u32", "0")                                                                                     \
+#define ARGUMENT_FIELDS(X)                                                                         \
+    X(map_a, "tensor_map", "tensor map of A")                                                      \
+    X(map_b, "tensor_map", "tensor map of B")                                                      \
+    X(map_d, "tensor_map", "tensor map of D")                                                      \
+    X(abi_version, "u32", "abi_version of this manifest; another value: the kernel traps")         \
+    X(m, "u32", "rows of D, >= 1")                                                                 \
+    X(n, "u32", "columns of D, >= 1")                                                              \
+    X(k_slices, "u32", "ceil(K / tile_k); 0: the product is 0 and A and B are not read")           \
+    X(tiles_m, "u32", "ceil(m / tile_m)")                                                          \
+    X(tiles_n, "u32", "ceil(n / tile_n)")                                                          \
+    X(raster, "u32", "rows of tiles walked column by column together, >= 1; any value is right")   \
+    X(flags, "u32", "bits: see flags of this manifest; all others 0")                              \
+    X(d, "address", "of D")                                                                        \
+    X(ldd, "u64", "leading dimension of D in elements")                                            \
+    X(c, "address", "of C, stored like D; not read when beta is 0")                                \
+    X(ldc, "u64", "leading dimension of C in elements")                                            \
+    X(alpha_at, "address", "of a float in device memory that replaces alpha, or 0")                \
+    X(beta_at, "address", "of a float in device memory that replaces beta, or 0")                  \
+    X(alpha, "f32", "factor of the product")                                                       \
+    X(beta, "f32", "factor of C")                                                                  \
+    X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                       \
+    X(reserved0, "u32", "0")                                                                       \
     X(reserved, "u64", "0")
 
 static json_t *argument_layout(void)
 {
     json_t *fields = json_array();
-#define FIELD(member, how, words)                                                                                \
-    json_array_append_new(fields, json_pack("{s:s, s:i, s:i, s:s, s:s}", "name", #member, "offset",              \
-                                            (int)offsetof(struct ptxmm_gemm_args, member), "bytes",              \
-                                            (int)sizeof(((struct ptxmm_gemm_args *)0)->member), "type", how, "meaning", words));
+#define FIELD(member, how, words)                                                                  \
+    json_array_append_new(fields,                                                                  \
+                          json_pack("{s:s, s:i, s:i, s:s, s:s}", "name", #member, "offset",        \
+                                    (int)offsetof(struct ptxmm_gemm_args, member), "bytes",        \
+                                    (int)sizeof(((struct ptxmm_gemm_args *)0)->member), "type",    \
+                                    how, "meaning", words));
     ARGUMENT_FIELDS(FIELD)
 #undef FIELD
-    json_t *flags = json_pack("[{s:s, s:i, s:s}]", "name", "f16_out", "value", PTXMM_FLAG_F16_OUT, "meaning",
-                              "kernels whose d is bf16_or_f16: D and C are f16; without it bf16");
-    return json_pack("{s:s, s:i, s:i, s:o, s:o}", "passing", "one kernel parameter, by value", "bytes",
-                     (int)sizeof(struct ptxmm_gemm_args), "alignment", (int)_Alignof(struct ptxmm_gemm_args), "fields", fields,
-                     "flags", flags);
+    json_t *flags =
+        json_pack("[{s:s, s:i, s:s}]", "name", "f16_out", "value", PTXMM_FLAG_F16_OUT, "meaning",
+                  "kernels whose d is bf16_or_f16: D and C are f16; without it bf16");
+    return json_pack("{s:s, s:i, s:i, s:o, s:o}", "passing", "one kernel parameter, by value",
+                     "bytes", (int)sizeof(struct ptxmm_gemm_args), "alignment",
+                     (int)_Alignof(struct ptxmm_gemm_args), "fields", fields, "flags", flags);
 }
 
 /* ---- one kernel ---- */
@@ -83,15 +86,17 @@ static size_t bytes_of(enum ptxmm_type type)
 }
 
 /* A tensor map as arguments of cuTensorMapEncodeTiled. */
-static json_t *map_recipe(const char *base, enum ptxmm_type type, const char *inner, const char *outer, const char *ld,
-                          uint32_t box_outer)
+static json_t *map_recipe(const char *base, enum ptxmm_type type, const char *inner,
+                          const char *outer, const char *ld, uint32_t box_outer)
 {
     const int bytes = (int)bytes_of(type);
     char stride[64];
     snprintf(stride, sizeof stride, "%s * %d", ld, bytes);
-    return json_pack("{s:s, s:s, s:i, s:[s,s], s:[s], s:[i,i], s:[i,i], s:s, s:s, s:s}", "data_type", map_type(type), "address", base,
-                     "rank", 2, "global_dim", inner, outer, "global_stride_bytes", stride, "box_dim", 128 / bytes, (int)box_outer,
-                     "element_stride", 1, 1, "interleave", "NONE", "swizzle", "128B", "fill", "zero");
+    return json_pack("{s:s, s:s, s:i, s:[s,s], s:[s], s:[i,i], s:[i,i], s:s, s:s, s:s}",
+                     "data_type", map_type(type), "address", base, "rank", 2, "global_dim", inner,
+                     outer, "global_stride_bytes", stride, "box_dim", 128 / bytes, (int)box_outer,
+                     "element_stride", 1, 1, "interleave", "NONE", "swizzle", "128B", "fill",
+                     "zero");
 }
 
 static json_t *maps_of(const struct ptxmm_kernel_info *k)
@@ -104,22 +109,26 @@ static json_t *maps_of(const struct ptxmm_kernel_info *k)
 
 static json_t *constraints_of(const struct ptxmm_kernel_info *k)
 {
-    return json_pack("{s:i, s:{s:i, s:i, s:i, s:i}, s:s, s:s, s:s, s:s, s:s, s:s}", "address_multiple_bytes", 16,
-                     "leading_dimension_multiple", "a", (int)(16 / bytes_of(k->a)), "b", (int)(16 / bytes_of(k->b)), "c",
-                     (int)(16 / bytes_of(k->d)), "d", (int)(16 / bytes_of(k->d)), "a_layout", "K-major: stored [M][K]", "b_layout",
-                     "K-major: stored [N][K]", "c_layout", "row-major: stored [M][N]", "d_layout", "row-major: stored [M][N]",
-                     "sizes", "1 <= M, N < 2^31; 0 <= K < 2^31; leading dimensions at least the row", "rows_behind",
-                     "nothing outside the M x N elements of D is written");
+    return json_pack("{s:i, s:{s:i, s:i, s:i, s:i}, s:s, s:s, s:s, s:s, s:s, s:s}",
+                     "address_multiple_bytes", 16, "leading_dimension_multiple", "a",
+                     (int)(16 / bytes_of(k->a)), "b", (int)(16 / bytes_of(k->b)), "c",
+                     (int)(16 / bytes_of(k->d)), "d", (int)(16 / bytes_of(k->d)), "a_layout",
+                     "K-major: stored [M][K]", "b_layout", "K-major: stored [N][K]", "c_layout",
+                     "row-major: stored [M][N]", "d_layout", "row-major: stored [M][N]", "sizes",
+                     "1 <= M, N < 2^31; 0 <= K < 2^31; leading dimensions at least the row",
+                     "rows_behind", "nothing outside the M x N elements of D is written");
 }
 
 static json_t *launch_of(const struct ptxmm_kernel_info *k)
 {
     const bool persistent = k->schedule == PTXMM_SCHEDULE_STATIC;
-    return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster", (int)k->cluster,
-                     "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
-                     persistent ? "[g, 1, 1], g any multiple of cluster from cluster to tiles_m * tiles_n * cluster; best: as many CTAs as SMs"
+    return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
+                     (int)k->cluster, "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
+                     persistent ? "[g, 1, 1], g any multiple of cluster from cluster to tiles_m * "
+                                  "tiles_n * cluster; best: as many CTAs as SMs"
                                 : "[tiles_m * tiles_n * cluster, 1, 1]",
-                     "programmatic_stream_serialization", "allowed: the kernel waits before it touches memory");
+                     "programmatic_stream_serialization",
+                     "allowed: the kernel waits before it touches memory");
 }
 
 static json_t *precision_of(const struct ptxmm_kernel_info *k)
@@ -127,8 +136,10 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     json_t *o = json_object();
     put(o, "products", json_string("exact"));
     put(o, "accumulator", json_string(type_name(k->accumulator)));
-    put(o, "step", json_string("16 products and the accumulator, each cut 25 bits below the largest exponent among them, added "
-                               "exactly, the sum cut to 24 bits"));
+    put(o, "step",
+        json_string("16 products and the accumulator, each cut 25 bits below the largest exponent "
+                    "among them, added "
+                    "exactly, the sum cut to 24 bits"));
     put(o, "order", json_string("K ascending, one chain of steps"));
     put(o, "promotion_interval", json_null());
     put(o, "partials", json_string("none: K is never split"));
@@ -136,7 +147,9 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     put(o, "output_rounding", json_string("once, to nearest even"));
     put(o, "saturation", json_string("none: overflow gives infinity"));
     put(o, "subnormals", json_string("kept"));
-    put(o, "nan", json_string("a NaN in a row of A spoils that row of D and no other; the same for columns of B"));
+    put(o, "nan",
+        json_string(
+            "a NaN in a row of A spoils that row of D and no other; the same for columns of B"));
     return o;
 }
 
@@ -144,9 +157,10 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
 static json_t *tcgen05_of(const struct ptxmm_kernel_info *k)
 {
     const json_int_t base = (json_int_t)(k->tile_m / 16 << 24 | k->tile_n / 8 << 17 | 1u << 4);
-    return json_pack("{s:I, s:i, s:i, s:s}", "idesc_for_f16", base, "idesc_add_if_a_is_bf16", 1 << 7, "idesc_add_if_b_is_bf16",
-                     1 << 10, "tensor_map_remedy",
-                     "after encoding a map of less than 128 KiB whose rows are not packed, clear bit 21 of its second 64-bit word");
+    return json_pack("{s:I, s:i, s:i, s:s}", "idesc_for_f16", base, "idesc_add_if_a_is_bf16",
+                     1 << 7, "idesc_add_if_b_is_bf16", 1 << 10, "tensor_map_remedy",
+                     "after encoding a map of less than 128 KiB whose rows are not packed, clear "
+                     "bit 21 of its second 64-bit word");
 }
 
 json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
@@ -159,14 +173,19 @@ json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
     put(o, "id", json_string(k->name));
     put(o, "entry", json_string(k->name));
     put(o, "target", json_string(k->target));
-    put(o, "architecture", json_pack("{s:s, s:s}", "match", family ? "family" : "exact", "compute_capability", arch));
+    put(o, "architecture",
+        json_pack("{s:s, s:s}", "match", family ? "family" : "exact", "compute_capability", arch));
     put(o, "min_driver_version", json_integer(k->min_driver));
     put(o, "abi_version", json_integer(k->abi_version));
     put(o, "algorithm", json_string(algorithm_name(k->algorithm)));
     put(o, "schedule", json_string(schedule_name(k->schedule)));
-    put(o, "types", json_pack("{s:s, s:s, s:s, s:s, s:s}", "a", type_name(k->a), "b", type_name(k->b), "accumulator",
-                              type_name(k->accumulator), "c", type_name(k->d), "d", type_name(k->d)));
-    put(o, "tile", json_pack("{s:i, s:i, s:i}", "m", (int)k->tile_m, "n", (int)k->tile_n, "k", (int)k->tile_k));
+    put(o, "types",
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "a", type_name(k->a), "b", type_name(k->b),
+                  "accumulator", type_name(k->accumulator), "c", type_name(k->d), "d",
+                  type_name(k->d)));
+    put(o, "tile",
+        json_pack("{s:i, s:i, s:i}", "m", (int)k->tile_m, "n", (int)k->tile_n, "k",
+                  (int)k->tile_k));
     put(o, "stages", json_integer(k->stages));
     put(o, "launch", launch_of(k));
     put(o, "tensor_maps", maps_of(k));
@@ -182,13 +201,15 @@ json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
 json_t *manifest_create(json_t *kernels)
 {
     char version[32];
-    snprintf(version, sizeof version, "%d.%d.%d", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
+    snprintf(version, sizeof version, "%d.%d.%d", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR,
+             PTXMM_VERSION_PATCH);
     json_t *o = json_object();
     put(o, "schema", json_integer(SCHEMA));
     put(o, "pack", json_string("ptxmm"));
     put(o, "version", json_string(version));
     put(o, "abi_version", json_integer(PTXMM_ABI_VERSION));
-    put(o, "formula", json_string("D[m,n] = alpha * sum over k of A[m,k] * B[k,n] + beta * C[m,n]"));
+    put(o, "formula",
+        json_string("D[m,n] = alpha * sum over k of A[m,k] * B[k,n] + beta * C[m,n]"));
     put(o, "arguments", argument_layout());
     put(o, "kernels", kernels);
     return o;

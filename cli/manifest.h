@@ -1,4 +1,5 @@
-/* manifest.h -- the pack as JSON for foreign runtimes: every field that include/ptxmm_abi.h has words for. */
+/* manifest.h -- the pack as JSON for foreign runtimes: every field that include/ptxmm_abi.h has
+ * words for. */
 #ifndef MANIFEST_H
 #define MANIFEST_H
 

@@ -1,8 +1,8 @@
 /* npy.c -- two-dimensional float32 and float16 arrays in NumPy's file format.
  *
  *     "\x93NUMPY"  major minor  header length (2 bytes, little endian; 4 from version 2 on)
- *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with spaces to a multiple of 64, then a newline
- *     the elements
+ *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }  padded with spaces to a multiple
+ * of 64, then a newline the elements
  */
 #define _GNU_SOURCE
 #include "npy.h"
@@ -24,7 +24,8 @@ struct reading {
     size_t size;
 };
 
-__attribute__((format(printf, 2, 3))) static bool refuse(const struct reading *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool refuse(const struct reading *r,
+                                                         const char *format, ...)
 {
     const int n = snprintf(r->error, r->size, "%s ", r->file);
     if (n < 0 || (size_t)n >= r->size)
@@ -45,7 +46,8 @@ static const char *blanks(const char *at)
     return at;
 }
 
-/* The value of 'key': where it begins, or NULL. The keys cannot occur in the values, which hold no such words. */
+/* The value of 'key': where it begins, or NULL. The keys cannot occur in the values, which hold no
+ * such words. */
 static const char *value_of(const char *header, const char *key)
 {
     const size_t length = strlen(key);
@@ -72,7 +74,8 @@ static bool read_shape(const struct reading *r, const char *at, struct npy *x)
             return refuse(r, "has a header whose shape is not a list of numbers");
         int64_t value = 0;
         for (; isdigit((unsigned char)*at); at++)
-            if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value))
+            if (__builtin_mul_overflow(value, 10, &value) ||
+                __builtin_add_overflow(value, *at - '0', &value))
                 return refuse(r, "has a dimension of 2^63 or more");
         if (count < 2)
             dims[count] = value;
@@ -106,10 +109,11 @@ static bool read_header(const struct reading *r, const char *header, struct npy 
     else if (length == 3 && !strncmp(descr + 1, "<f2", 3))
         x->type = PTXMM_F16;
     else
-        return refuse(r, "holds elements of type %.*s, must hold float32 (<f4) or float16 (<f2)", length > 20 ? 20 : length,
-                      descr + 1);
+        return refuse(r, "holds elements of type %.*s, must hold float32 (<f4) or float16 (<f2)",
+                      length > 20 ? 20 : length, descr + 1);
     if (!strncmp(order, "True", 4))
-        return refuse(r, "is in Fortran order, must be in C order (numpy.ascontiguousarray makes it so)");
+        return refuse(
+            r, "is in Fortran order, must be in C order (numpy.ascontiguousarray makes it so)");
     if (strncmp(order, "False", 5))
         return refuse(r, "has a header whose fortran_order is neither True nor False");
     return read_shape(r, shape, x);
@@ -140,8 +144,9 @@ static bool read_file(const struct reading *r, FILE *f, struct npy *x)
     got = fread(header, 1, length, f);
     header[got] = 0;
     const bool whole = got == length && strlen(header) == length;
-    const bool fine = whole ? read_header(r, header, x) : refuse(r, got == length ? "has a zero byte in its header"
-                                                                                  : "ends within its header");
+    const bool fine = whole ? read_header(r, header, x)
+                            : refuse(r, got == length ? "has a zero byte in its header"
+                                                      : "ends within its header");
     free(header);
     if (!fine)
         return false;
@@ -149,12 +154,15 @@ static bool read_file(const struct reading *r, FILE *f, struct npy *x)
     int64_t elements, bytes;
     if (__builtin_mul_overflow(x->rows, x->cols, &elements) ||
         __builtin_mul_overflow(elements, (int64_t)type_bytes(x->type), &bytes))
-        return refuse(r, "claims %lld x %lld elements, more than memory can hold", (long long)x->rows, (long long)x->cols);
+        return refuse(r, "claims %lld x %lld elements, more than memory can hold",
+                      (long long)x->rows, (long long)x->cols);
     struct stat info;
     const long here = ftell(f);
-    if (!fstat(fileno(f), &info) && S_ISREG(info.st_mode) && here >= 0 && info.st_size - here != bytes)
-        return refuse(r, "has %lld bytes of data, must have %lld for its shape (%lld, %lld)", (long long)(info.st_size - here),
-                      (long long)bytes, (long long)x->rows, (long long)x->cols);
+    if (!fstat(fileno(f), &info) && S_ISREG(info.st_mode) && here >= 0 &&
+        info.st_size - here != bytes)
+        return refuse(r, "has %lld bytes of data, must have %lld for its shape (%lld, %lld)",
+                      (long long)(info.st_size - here), (long long)bytes, (long long)x->rows,
+                      (long long)x->cols);
     x->data = malloc((size_t)bytes + 1);
     if (!x->data)
         return refuse(r, "needs %lld bytes, host memory is exhausted", (long long)bytes);
@@ -196,7 +204,8 @@ static bool write_array(FILE *f, const struct matrix *x)
     char header[128];
     memset(header, ' ', sizeof header);
     memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10); /* version 1.0, 118 bytes follow */
-    const int n = snprintf(header + 10, sizeof header - 10, "{'descr': '<f%d', 'fortran_order': False, 'shape': (%lld, %lld), }",
+    const int n = snprintf(header + 10, sizeof header - 10,
+                           "{'descr': '<f%d', 'fortran_order': False, 'shape': (%lld, %lld), }",
                            type == PTXMM_F16 ? 2 : 4, (long long)x->rows, (long long)x->cols);
     header[10 + n] = ' ';
     header[sizeof header - 1] = '\n';
@@ -219,7 +228,8 @@ bool npy_write(const char *file, const struct matrix *x, char *error, size_t siz
 {
     const struct reading r = { file, error, size };
     struct stat info;
-    const bool direct = !stat(file, &info) && !S_ISREG(info.st_mode); /* a pipe or a device is no place for a rename */
+    /* A pipe or a device is no place for a rename. */
+    const bool direct = !stat(file, &info) && !S_ISREG(info.st_mode);
     char *temporary = NULL;
     if (asprintf(&temporary, direct ? "%s" : "%s.%ld.part", file, (long)getpid()) < 0)
         return refuse(&r, "cannot be written: host memory is exhausted");

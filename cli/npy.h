@@ -10,12 +10,14 @@ struct npy {
     unsigned char *data;  /* row-major, packed; the caller frees with npy_free */
 };
 
-/* False: `error` has one line that begins with the file's name and says what it is and what it must be. */
+/* False: `error` has one line that begins with the file's name and says what it is and what it must
+ * be. */
 bool npy_read(const char *file, struct npy *array, char *error, size_t size);
 void npy_free(struct npy *array);
 double npy_get(const struct npy *array, int64_t row, int64_t col);
 
-/* Writes a matrix as float16 if it is f16, else as float32. The file appears whole or not at all. */
+/* Writes a matrix as float16 if it is f16, else as float32. The file appears whole or not at all.
+ */
 bool npy_write(const char *file, const struct matrix *x, char *error, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* options.c -- the command line. argp keeps the tables and writes the help; what is wrong is said here, in one line. */
+/* options.c -- the command line. argp keeps the tables and writes the help; what is wrong is said
+ * here, in one line. */
 #include "options.h"
 
 #include <argp.h>
@@ -15,35 +16,41 @@
 
 enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
-    KEY_M, KEY_N, KEY_K, KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH, KEY_KERNEL, KEY_SMS,
-    KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT, KEY_QUICK, KEY_FULL, KEY_FORCE,
-    KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE, KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
+    KEY_M, KEY_N, KEY_K, KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH,
+    KEY_KERNEL, KEY_SMS, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
+    KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
+    KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
 };
 
 /* Each option is a group of its own, so that argp keeps the order in which they are written. */
 #define IN_ORDER (__COUNTER__ + 1)
 #define HELP    { "help", KEY_HELP, NULL, 0, "this text", -1 }
-#define JSON    { "json", KEY_JSON, NULL, 0, "one JSON object on standard output, nothing else", IN_ORDER }
-#define DRIVER                                                                                                     \
-    { "driver", KEY_DRIVER, "PATH", 0,                                                                             \
-      "the CUDA driver library; the word emulator: the one that comes with ptxmm and needs no GPU (default: $PTXMM_DRIVER, "\
-      "else libcuda.so.1)", IN_ORDER },                                                                            \
-    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "folder with the kernels as PTX, for drivers that take no cubins", IN_ORDER }
+#define JSON                                                                                       \
+    { "json", KEY_JSON, NULL, 0, "one JSON object on standard output, nothing else", IN_ORDER }
+#define DRIVER                                                                                     \
+    { "driver", KEY_DRIVER, "PATH", 0,                                                             \
+      "the CUDA driver library; the word emulator: the one that comes with ptxmm and needs no "    \
+      "GPU (default: $PTXMM_DRIVER, else libcuda.so.1)", IN_ORDER },                               \
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0,                                                            \
+      "folder with the kernels as PTX, for drivers that take no cubins", IN_ORDER }
 #define DEVICE  { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", IN_ORDER }
 #define ARCH    { "arch", KEY_ARCH, "ARCH", 0, "the architecture: sm90 or sm100", IN_ORDER }
-#define SIZES                                                                                                      \
-    { "m", KEY_M, "ROWS", 0, "rows of A and D", IN_ORDER }, { "n", KEY_N, "COLUMNS", 0, "columns of B and D", IN_ORDER },\
+#define SIZES                                                                                      \
+    { "m", KEY_M, "ROWS", 0, "rows of A and D", IN_ORDER },                                        \
+    { "n", KEY_N, "COLUMNS", 0, "columns of B and D", IN_ORDER },                                  \
     { "k", KEY_K, "DEPTH", 0, "columns of A, rows of B", IN_ORDER }
-#define TYPES                                                                                                      \
-    { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16 or f16 (default bf16)", IN_ORDER },                           \
-    { "out-type", KEY_OUT_TYPE, "TYPE", 0, "of D and C: bf16, f16 or f32 (default: that of A and B)", IN_ORDER }
-#define LEADING                                                                                                    \
-    { "lda", KEY_LDA, "ELEMENTS", 0, "distance between rows of A in memory (default: the least of 16-byte steps)", IN_ORDER },                           \
-    { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", IN_ORDER },                                  \
-    { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", IN_ORDER },                                     \
+#define TYPES                                                                                      \
+    { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16 or f16 (default bf16)", IN_ORDER },           \
+    { "out-type", KEY_OUT_TYPE, "TYPE", 0,                                                         \
+      "of D and C: bf16, f16 or f32 (default: that of A and B)", IN_ORDER }
+#define LEADING                                                                                    \
+    { "lda", KEY_LDA, "ELEMENTS", 0,                                                               \
+      "distance between rows of A in memory (default: the least of 16-byte steps)", IN_ORDER },    \
+    { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", IN_ORDER },                  \
+    { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", IN_ORDER },                     \
     { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", IN_ORDER }
-#define CHOICE                                                                                                     \
-    { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                                     \
+#define CHOICE                                                                                     \
+    { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                     \
     { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
 #define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
 #define END     { NULL, 0, NULL, 0, NULL, 0 }
@@ -51,7 +58,9 @@ enum key {
 static const struct argp_option devices_options[] = { JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
-    SIZES, TYPES, LEADING, ARCH, CHOICE, { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER }, JSON, HELP, END
+    SIZES, TYPES, LEADING, ARCH, CHOICE,
+    { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER },
+    JSON, HELP, END
 };
 static const struct argp_option run_options[] = {
     SIZES, TYPES, LEADING,
@@ -61,28 +70,35 @@ static const struct argp_option run_options[] = {
     { "out", KEY_OUT, "D.npy", 0, "write D there: float16 for f16, else float32", IN_ORDER },
     { "alpha", KEY_ALPHA, "NUMBER", 0, "factor of the product (default 1)", IN_ORDER },
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", IN_ORDER },
-    SEED, { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20, on the emulator 1)", IN_ORDER }, CHOICE, DEVICE, DRIVER, JSON,
-    HELP, END
+    SEED,
+    { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20; emulator 1)", IN_ORDER },
+    CHOICE, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option verify_options[] = {
     { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", IN_ORDER },
     { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", IN_ORDER },
-    { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", IN_ORDER }, SEED, DEVICE, DRIVER, JSON, HELP, END
+    { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", IN_ORDER },
+    SEED, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option export_options[] = {
-    ARCH, { "force", KEY_FORCE, NULL, 0, "write into a folder that is not empty", IN_ORDER },
-    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", IN_ORDER }, HELP, END
+    ARCH,
+    { "force", KEY_FORCE, NULL, 0, "write into a folder that is not empty", IN_ORDER },
+    { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", IN_ORDER },
+    HELP, END
 };
 static const struct argp_option model_options[] = {
     { "tiles", KEY_TILES, "COUNT", 0, "tiles that one CTA computes (default 3)", IN_ORDER },
     { "slices", KEY_SLICES, "COUNT", 0, "K-slices of a tile (default 6)", IN_ORDER },
-    { "stages", KEY_STAGES, "COUNT", 0, "load slots (default: a table over 1 to 8; 4 in the drawing)", IN_ORDER },
-    { "accumulators", KEY_ACCUMULATORS, "COUNT", 0, "accumulator buffers (default: 1 and 2; 2 in the drawing)", IN_ORDER },
+    { "stages", KEY_STAGES, "COUNT", 0,
+      "load slots (default: a table over 1 to 8; 4 in the drawing)", IN_ORDER },
+    { "accumulators", KEY_ACCUMULATORS, "COUNT", 0,
+      "accumulator buffers (default: 1 and 2; 2 in the drawing)", IN_ORDER },
     { "issue", KEY_ISSUE, "TIME", 0, "between two loads (default 1)", IN_ORDER },
     { "load", KEY_LOAD, "TIME", 0, "from a load's issue to its data (default 12)", IN_ORDER },
     { "mma", KEY_MMA, "TIME", 0, "of the tensor core for one slice (default 4)", IN_ORDER },
     { "epilogue", KEY_EPILOGUE, "TIME", 0, "of one tile (default 8)", IN_ORDER },
-    { "svg", KEY_SVG, "FILE", 0, "draw the timeline", IN_ORDER }, JSON, HELP, END
+    { "svg", KEY_SVG, "FILE", 0, "draw the timeline", IN_ORDER },
+    JSON, HELP, END
 };
 
 static const struct {
@@ -91,23 +107,35 @@ static const struct {
     const char *arguments; /* in the usage line */
     const char *doc;
 } commands[] = {
-    { { "devices", "what the driver has", command_devices }, devices_options, "",
+    { { "devices", "what the driver has", command_devices },
+      devices_options, "",
       "Lists the devices and which kernels of the pack each can run." },
-    { { "kernels", "what the pack has", command_kernels }, kernels_options, "", "Lists the kernels. Needs no GPU." },
-    { { "plan", "which kernel would run, why, how fast; needs no GPU", command_plan }, plan_options, "--m M --n N --k K",
-      "Judges every kernel for D[M,N] = A[M,K] B[K,N] and predicts its time. Needs no GPU: --arch names the part (default sm90).\v"
-      "Exit code 1: no kernel can run this.\n\nExample:  ptxmm plan --m 8192 --n 4096 --k 7168 --type bf16" },
-    { { "run", "multiply, check, time", command_run }, run_options, "--m M --n N --k K | --a A.npy --b B.npy",
-      "Computes D = alpha * A B + beta * C from random normal data or from .npy files, checks all of D against double precision "
-      "and prints time and error.\v"
+    { { "kernels", "what the pack has", command_kernels },
+      kernels_options, "",
+      "Lists the kernels. Needs no GPU." },
+    { { "plan", "which kernel would run, why, how fast; needs no GPU", command_plan },
+      plan_options, "--m M --n N --k K",
+      "Judges every kernel for D[M,N] = A[M,K] B[K,N] and predicts its time. Needs no GPU: --arch "
+      "names the part (default sm90).\v"
+      "Exit code 1: no kernel can run this.\n\n"
+      "Example:  ptxmm plan --m 8192 --n 4096 --k 7168 --type bf16" },
+    { { "run", "multiply, check, time", command_run },
+      run_options, "--m M --n N --k K | --a A.npy --b B.npy",
+      "Computes D = alpha * A B + beta * C from random normal data or from .npy files, checks all "
+      "of D against double precision and prints time and error.\v"
       "Exit codes: 0 right, 1 wrong, 2 bad input, 3 no driver or device.\n\nExamples:\n"
-      "  ptxmm run --m 4096 --n 4096 --k 4096\n  ptxmm run --a A.npy --b B.npy --type f16 --out-type f32 --out D.npy\n"
+      "  ptxmm run --m 4096 --n 4096 --k 4096\n"
+      "  ptxmm run --a A.npy --b B.npy --type f16 --out-type f32 --out D.npy\n"
       "  ptxmm run --m 256 --n 300 --k 200 --driver emulator" },
-    { { "verify", "sweep shapes through every kernel", command_verify }, verify_options, "",
-      "Runs every kernel on edge shapes with normal and exact data and guard bands, and checks every element." },
-    { { "export", "cubins, PTX and manifest.json into a folder", command_export }, export_options, "DIR",
+    { { "verify", "sweep shapes through every kernel", command_verify },
+      verify_options, "",
+      "Runs every kernel on edge shapes with normal and exact data and guard bands, and checks "
+      "every element." },
+    { { "export", "cubins, PTX and manifest.json into a folder", command_export },
+      export_options, "DIR",
       "Writes what a foreign runtime needs to launch the kernels itself. Needs no GPU." },
-    { { "model", "the pipeline model, as a table or a drawing", command_model }, model_options, "",
+    { { "model", "the pipeline model, as a table or a drawing", command_model },
+      model_options, "",
       "How load slots and accumulator buffers keep a tensor core busy.\v"
       "Example:  ptxmm model --stages 4 --epilogue 30 --svg timeline.svg" },
 };
@@ -161,13 +189,16 @@ static bool digits(const char *text, uint64_t *value)
 static int64_t whole(struct reader *r, int key, const char *text, int64_t low, int64_t high)
 {
     uint64_t value;
-    if (digits(text, &value) && value <= INT64_MAX && (int64_t)value >= low && (int64_t)value <= high)
+    if (digits(text, &value) && value <= INT64_MAX && (int64_t)value >= low &&
+        (int64_t)value <= high)
         return (int64_t)value;
     char what[96];
     if (high == INT64_MAX)
-        snprintf(what, sizeof what, "a whole number of at least %lld and below 2^63", (long long)low);
+        snprintf(what, sizeof what, "a whole number of at least %lld and below 2^63",
+                 (long long)low);
     else
-        snprintf(what, sizeof what, "a whole number from %lld to %lld", (long long)low, (long long)high);
+        snprintf(what, sizeof what, "a whole number from %lld to %lld", (long long)low,
+                 (long long)high);
     must_be(r, key, text, what);
     return low;
 }
@@ -299,14 +330,17 @@ static void name_offender(struct reader *r, const char *text)
     if (matches == 1 && found->arg && !text[length])
         complain(r->options, "--%s has no value, must be followed by %s", found->name, found->arg);
     else if (matches == 1 && !found->arg && text[length])
-        complain(r->options, "--%s is given \"%s\", but takes no value", found->name, text + length + 1);
+        complain(r->options, "--%s is given \"%s\", but takes no value", found->name,
+                 text + length + 1);
     else if (matches > 1)
         complain(r->options, "\"%.*s\" is the beginning of several options", (int)length, text);
     else if (r->options->command)
-        complain(r->options, "\"%.*s\" is not an option; `ptxmm %s --help` lists them", (int)length, text,
-                 r->options->command);
+        complain(r->options, "\"%.*s\" is not an option; `ptxmm %s --help` lists them", (int)length,
+                 text, r->options->command);
     else
-        complain(r->options, "\"%.*s\" is not an option that may stand before a command; see `ptxmm --help`", (int)length, text);
+        complain(r->options,
+                 "\"%.*s\" is not an option that may stand before a command; see `ptxmm --help`",
+                 (int)length, text);
     r->wrong = true;
 }
 
@@ -314,34 +348,43 @@ static void name_offender(struct reader *r, const char *text)
 
 static void overview(void)
 {
-    printf("ptxmm %d.%d.%d -- matrix multiplication from hand-written PTX, for NVIDIA Hopper and Blackwell\n\n"
+    printf("ptxmm %d.%d.%d -- matrix multiplication from hand-written PTX, for NVIDIA Hopper and "
+           "Blackwell\n\n"
            "usage: ptxmm [--driver PATH|emulator] COMMAND [OPTIONS]\n\n",
            PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-9s %s\n", commands[i].command.name, commands[i].command.words);
     printf("\n  ptxmm COMMAND --help    the options of a command\n  ptxmm --version\n\n"
            "Examples:\n"
-           "  ptxmm plan --m 4096 --n 4096 --k 4096                        what would run on an H200, and how fast\n"
-           "  ptxmm run --m 4096 --n 4096 --k 4096                         multiply on the GPU and check\n"
-           "  ptxmm run --m 200 --n 300 --k 100 --driver emulator          the same without a GPU\n"
-           "  ptxmm run --a A.npy --b B.npy --out D.npy                    your own matrices\n");
+           "  ptxmm plan --m 4096 --n 4096 --k 4096                what would run, and how fast\n"
+           "  ptxmm run --m 4096 --n 4096 --k 4096                 multiply on the GPU and check\n"
+           "  ptxmm run --m 200 --n 300 --k 100 --driver emulator  the same without a GPU\n"
+           "  ptxmm run --a A.npy --b B.npy --out D.npy            your own matrices\n");
 }
 
 const struct command *options_read(int argc, char **argv, struct options *o, int *code)
 {
-    *o = (struct options){ .m = -1, .n = -1, .k = -1, .alpha = 1, .beta = NAN, .seed = 1,
-                           .model = { .tiles = 3, .slices = 6, .stages = 4, .accumulators = 2, .issue = 1, .load = 12,
-                                      .mma = 4, .epilogue = 8 } };
+    *o = (struct options){ .m = -1,
+                           .n = -1,
+                           .k = -1,
+                           .alpha = 1,
+                           .beta = NAN,
+                           .seed = 1,
+                           .model = { .tiles = 3, .slices = 6, .stages = 4, .accumulators = 2,
+                                      .issue = 1, .load = 12, .mma = 4, .epilogue = 8 } };
     *code = EXIT_RIGHT;
 
     /* Options of all commands that may stand before the command's name. */
     static const struct argp_option global_options[] = {
-        DRIVER, DEVICE, JSON, { "version", KEY_VERSION, NULL, 0, "the version", IN_ORDER }, HELP, END
+        DRIVER, DEVICE, JSON, HELP, { "version", KEY_VERSION, NULL, 0, "the version", IN_ORDER },
+        END
     };
     int first = 1;
     while (first < argc && argv[first][0] == '-') /* options with a separate value take two words */
-        first += strchr(argv[first], '=') || !strcmp(argv[first], "--json") || !strcmp(argv[first], "--help") ||
-                         !strcmp(argv[first], "--version") ? 1 : 2;
+        first += strchr(argv[first], '=') || !strcmp(argv[first], "--json") ||
+                         !strcmp(argv[first], "--help") || !strcmp(argv[first], "--version")
+                     ? 1
+                     : 2;
     if (first > argc)
         first = argc;
 
@@ -356,7 +399,8 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
             for (int i = 1; i < first; i++)
                 version |= !strcmp(argv[i], "--version");
             if (version)
-                printf("ptxmm %d.%d.%d\n", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
+                printf("ptxmm %d.%d.%d\n", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR,
+                       PTXMM_VERSION_PATCH);
             else
                 overview();
             return NULL;
@@ -383,7 +427,9 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
     }
 
     o->command = commands[c].command.name;
-    const struct argp argp = { commands[c].options, read_option, commands[c].arguments, commands[c].doc, NULL, NULL, NULL };
+    const struct argp argp = {
+        commands[c].options, read_option, commands[c].arguments, commands[c].doc, NULL, NULL, NULL
+    };
     reader.table = commands[c].options;
     if (argp_parse(&argp, argc - first, argv + first, flags, &at, &reader)) {
         if (reader.done) {

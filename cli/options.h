@@ -40,12 +40,14 @@ struct command {
     int (*run)(const struct options *options);
 };
 
-/* Reads the whole command line. Returns the command to run, or NULL when all is done (help, version) or wrong; *code is then
- * the exit code, and one line has been printed on stderr if it is not 0. */
+/* Reads the whole command line. Returns the command to run, or NULL when all is done (help,
+ * version) or wrong; *code is then the exit code, and one line has been printed on stderr if it is
+ * not 0. */
 const struct command *options_read(int argc, char **argv, struct options *options, int *code);
 
 /* One line on stderr, "ptxmm COMMAND: ...", and EXIT_USAGE for convenience. */
-__attribute__((format(printf, 2, 3))) int complain(const struct options *options, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int complain(const struct options *options,
+                                                   const char *format, ...);
 
 /* The commands (cmd_*.c). */
 int command_devices(const struct options *options);

@@ -38,7 +38,8 @@ static int cores(void)
     return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
 }
 
-void parallel_for(int64_t count, int64_t grain, void (*body)(void *user, int64_t first, int64_t last), void *user)
+void parallel_for(int64_t count, int64_t grain,
+                  void (*body)(void *user, int64_t first, int64_t last), void *user)
 {
     struct loop loop = { .body = body, .user = user, .count = count, .grain = grain };
     const int64_t pieces = count / grain + (count % grain != 0);

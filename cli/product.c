@@ -11,12 +11,14 @@ int product_leading(struct options *o)
         const char *name, *what;
         int64_t *ld, columns;
         enum ptxmm_type type;
-    } all[4] = { { "lda", "K", &o->lda, o->k, o->type }, { "ldb", "K", &o->ldb, o->k, o->type },
-                 { "ldc", "N", &o->ldc, o->n, o->out_type }, { "ldd", "N", &o->ldd, o->n, o->out_type } };
+    } all[4] = { { "lda", "K", &o->lda, o->k, o->type },
+                 { "ldb", "K", &o->ldb, o->k, o->type },
+                 { "ldc", "N", &o->ldc, o->n, o->out_type },
+                 { "ldd", "N", &o->ldd, o->n, o->out_type } };
     for (int i = 0; i < 4; i++) {
         if (*all[i].ld && *all[i].ld < all[i].columns)
-            return complain(o, "--%s is %lld, must be at least %s = %lld", all[i].name, (long long)*all[i].ld, all[i].what,
-                            (long long)all[i].columns);
+            return complain(o, "--%s is %lld, must be at least %s = %lld", all[i].name,
+                            (long long)*all[i].ld, all[i].what, (long long)all[i].columns);
         if (!*all[i].ld)
             *all[i].ld = aligned_ld(all[i].type, all[i].columns);
     }
@@ -26,8 +28,12 @@ int product_leading(struct options *o)
 void product_problem(const struct options *o, struct ptxmm_problem *problem)
 {
     *problem = (struct ptxmm_problem){
-        .m = o->m, .n = o->n, .k = o->k,
-        .a = { .type = o->type, .ld = o->lda }, .b = { .type = o->type, .ld = o->ldb }, .d = { .type = o->out_type, .ld = o->ldd },
+        .m = o->m,
+        .n = o->n,
+        .k = o->k,
+        .a = { .type = o->type, .ld = o->lda },
+        .b = { .type = o->type, .ld = o->ldb },
+        .d = { .type = o->out_type, .ld = o->ldd },
         .prefer = { .kernel = o->kernel, .sm_budget = (int)o->sms },
     };
     if (o->c || o->beta > 0 || o->beta < 0)
@@ -36,9 +42,10 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
 
 void product_words(const struct ptxmm_problem *p, char *text, size_t size)
 {
-    snprintf(text, size, "D[%lld,%lld] = A[%lld,%lld] B[%lld,%lld]%s, %s x %s -> f32 -> %s", (long long)p->m, (long long)p->n,
-             (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, p->c.type ? " + C" : "", type_name(p->a.type),
-             type_name(p->b.type), type_name(p->d.type));
+    snprintf(text, size, "D[%lld,%lld] = A[%lld,%lld] B[%lld,%lld]%s, %s x %s -> f32 -> %s",
+             (long long)p->m, (long long)p->n, (long long)p->m, (long long)p->k, (long long)p->k,
+             (long long)p->n, p->c.type ? " + C" : "", type_name(p->a.type), type_name(p->b.type),
+             type_name(p->d.type));
 }
 
 int64_t aligned_ld(enum ptxmm_type type, int64_t columns)
@@ -47,22 +54,25 @@ int64_t aligned_ld(enum ptxmm_type type, int64_t columns)
     return columns > INT64_MAX - unit ? columns : (columns + unit - 1) / unit * unit;
 }
 
-static bool create(struct product *p, struct matrix *x, const char *name, const struct ptxmm_operand *operand, int64_t rows,
-                   int64_t cols, enum matrix_role role)
+static bool create(struct product *p, struct matrix *x, const char *name,
+                   const struct ptxmm_operand *operand, int64_t rows, int64_t cols,
+                   enum matrix_role role)
 {
     if (matrix_create(x, operand->type, rows, cols, operand->ld, role))
         return true;
-    snprintf(p->error, sizeof p->error, "%s needs %lld x %lld elements, more than host memory has", name, (long long)rows,
-             (long long)(operand->ld ? operand->ld : cols));
+    snprintf(p->error, sizeof p->error, "%s needs %lld x %lld elements, more than host memory has",
+             name, (long long)rows, (long long)(operand->ld ? operand->ld : cols));
     return false;
 }
 
-bool product_create(struct product *p, struct session *session, const struct ptxmm_problem *problem, float alpha, float beta)
+bool product_create(struct product *p, struct session *session, const struct ptxmm_problem *problem,
+                    float alpha, float beta)
 {
     *p = (struct product){ .session = session, .problem = *problem, .alpha = alpha, .beta = beta };
     return create(p, &p->a, "A", &problem->a, problem->m, problem->k, MATRIX_INPUT) &&
            create(p, &p->b, "B", &problem->b, problem->n, problem->k, MATRIX_INPUT) &&
-           (!problem->c.type || create(p, &p->c, "C", &problem->c, problem->m, problem->n, MATRIX_INPUT)) &&
+           (!problem->c.type ||
+            create(p, &p->c, "C", &problem->c, problem->m, problem->n, MATRIX_INPUT)) &&
            create(p, &p->d, "D", &problem->d, problem->m, problem->n, MATRIX_OUTPUT);
 }
 
@@ -100,8 +110,12 @@ bool product_plan(struct product *p)
 bool product_launch(struct product *p, CUstream stream)
 {
     const struct ptxmm_arguments arguments = {
-        .a = p->at[0] + p->a.guard, .b = p->at[1] + p->b.guard, .c = p->at[2] ? p->at[2] + p->c.guard : 0,
-        .d = p->at[3] + p->d.guard, .alpha = p->alpha, .beta = p->beta,
+        .a = p->at[0] + p->a.guard,
+        .b = p->at[1] + p->b.guard,
+        .c = p->at[2] ? p->at[2] + p->c.guard : 0,
+        .d = p->at[3] + p->d.guard,
+        .alpha = p->alpha,
+        .beta = p->beta,
     };
     struct ptxmm_error error;
     if (!ptxmm_plan_run(p->plan, &arguments, stream, &error))
@@ -121,16 +135,19 @@ bool product_download(struct product *p)
     return gpu_download(gpu, p->d.base, p->at[3], p->d.bytes) || driver_failed(p);
 }
 
-bool product_check(const struct product *p, bool exact, uint64_t seed, struct check_result *result, char *text, size_t size)
+bool product_check(const struct product *p, bool exact, uint64_t seed, struct check_result *result,
+                   char *text, size_t size)
 {
-    const struct check_problem check = { .a = &p->a, .b = &p->b, .c = p->c.base ? &p->c : NULL, .d = &p->d, .alpha = p->alpha,
-                                         .beta = p->beta, .exact = exact, .seed = seed };
+    const struct check_problem check = { .a = &p->a, .b = &p->b, .c = p->c.base ? &p->c : NULL,
+                                         .d = &p->d, .alpha = p->alpha, .beta = p->beta,
+                                         .exact = exact, .seed = seed };
     char where[256];
     size_t used = 0;
     const bool intact = matrix_intact(&p->d, where, sizeof where);
     check_product(&check, result);
     if (!intact) {
-        const int n = snprintf(text, size, "WRONG: memory around D was written: %s\nelements inside: ", where);
+        const int n = snprintf(text, size,
+                               "WRONG: memory around D was written: %s\nelements inside: ", where);
         used = n < 0 || (size_t)n >= size ? size : (size_t)n;
     }
     check_describe(result, text + used, size - used);

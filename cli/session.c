@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #define EMULATOR "libptxmm_emulator.so"
-#define REPORT_LINES 24 /* of an emulator's report: where many threads wait, one tells as much as all */
+#define REPORT_LINES                                                                               \
+    24 /* of an emulator's report: where many threads wait, one tells as much as all */
 
 void executable_folder(char *text, size_t size)
 {
@@ -28,7 +29,8 @@ bool find_ptx_folder(const struct options *o, char *text, size_t size)
         snprintf(text, size, "%s", o->ptx_dir ? o->ptx_dir : environment);
         return true;
     }
-    static const char *const places[] = { "../ptx", "../share/ptxmm/ptx" }; /* of a build, of an installation */
+    /* Of a build, of an installation. */
+    static const char *const places[] = { "../ptx", "../share/ptxmm/ptx" };
     char folder[2048];
     executable_folder(folder, sizeof folder);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -40,7 +42,8 @@ bool find_ptx_folder(const struct options *o, char *text, size_t size)
     return false;
 }
 
-/* The library that --driver names: "emulator" is the one beside the executable, else the dynamic linker may know it. */
+/* The library that --driver names: "emulator" is the one beside the executable, else the dynamic
+ * linker may know it. */
 static const char *driver_path(const struct options *o, char *text, size_t size)
 {
     if (!o->driver || strcmp(o->driver, "emulator"))
@@ -77,13 +80,16 @@ int session_open(struct session *s, const struct options *o, bool with_device)
             advice = " (make builds the emulator into ../lib beside the command)";
         else if (status == PTXMM_ERROR_NO_DRIVER && !o->driver)
             advice = "; without a GPU, --driver emulator runs the kernels on the CPU";
-        char *member = strstr(error.text, "options.driver"); /* what the library calls it; here it has another name */
+        /* What the library calls it; here it has another name. */
+        char *member = strstr(error.text, "options.driver");
         if (member) {
             memmove(member + 8, member + 14, strlen(member + 14) + 1);
             memcpy(member, "--driver", 8);
         }
-        /* An emulator may have more to say; it is asked again, because the library has let go of it. */
-        if (status == PTXMM_ERROR_DRIVER && !gpu_open(&s->gpu, open_options.driver ? open_options.driver : default_driver(), 0))
+        /* An emulator may have more to say; it is asked again, because the library has let go of
+         * it. */
+        if (status == PTXMM_ERROR_DRIVER &&
+            !gpu_open(&s->gpu, open_options.driver ? open_options.driver : default_driver(), 0))
             snprintf(error.text, sizeof error.text, "%.1000s", s->gpu.error);
         gpu_close(&s->gpu);
         complain(o, "%s%s", error.text, advice);
@@ -114,17 +120,19 @@ void session_close(struct session *s)
 void session_describe(const struct session *s, char *text, size_t size)
 {
     const int v = s->gpu.driver_version;
-    snprintf(text, size, "%s, sm_%d, %d SMs, %s for CUDA %d.%d (%s)", s->device.name, s->device.arch, s->device.sm_count,
-             gpu_is_emulator(&s->gpu) ? "the ptxmm emulator on this CPU," : "driver", v / 1000, v % 1000 / 10,
-             ptxmm_driver_path(s->mm));
+    snprintf(text, size, "%s, sm_%d, %d SMs, %s for CUDA %d.%d (%s)", s->device.name,
+             s->device.arch, s->device.sm_count,
+             gpu_is_emulator(&s->gpu) ? "the ptxmm emulator on this CPU," : "driver", v / 1000,
+             v % 1000 / 10, ptxmm_driver_path(s->mm));
 }
 
 bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_info *kernel)
 {
     const size_t capacity = ptxmm_kernel_count();
     struct ptxmm_candidate *all = calloc(capacity + 1, sizeof *all);
-    const struct ptxmm_problem problem = { .m = 64, .n = 64, .k = 64, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16,
-                                           .d.type = PTXMM_BF16 };
+    const struct ptxmm_problem problem = {
+        .m = 64, .n = 64, .k = 64, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16, .d.type = PTXMM_BF16
+    };
     size_t count = 0;
     bool runs = false;
     if (all && !ptxmm_select(device, &problem, all, capacity, &count, NULL))
@@ -134,7 +142,8 @@ bool device_runs(const struct ptxmm_device *device, const struct ptxmm_kernel_in
     return runs;
 }
 
-int device_failed(const struct session *s, const struct options *o, const char *what, const char *why)
+int device_failed(const struct session *s, const struct options *o, const char *what,
+                  const char *why)
 {
     complain(o, "%s failed: %s", what, why);
     const char *at = gpu_report(&s->gpu);

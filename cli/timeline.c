@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* L[g] = max(L[g-1] + issue, D[g-S])      M[g] = max(L[g] + load, D[g-1], E[t-A] if g starts tile t)
- * D[g] = M[g] + mma                       E[t] = max(D[last of t], E[t-1]) + epilogue */
+/* L[g] = max(L[g-1] + issue, D[g-S])      M[g] = max(L[g] + load, D[g-1], E[t-A] if g starts tile
+ * t) D[g] = M[g] + mma                       E[t] = max(D[last of t], E[t-1]) + epilogue */
 bool timeline_create(struct timeline *t, const struct ptxmm_model *model)
 {
     const int64_t per_tile = model->slices, total = model->tiles * per_tile;
@@ -67,27 +67,33 @@ void timeline_destroy(struct timeline *t)
 #define LANE 22
 #define WIDTH 1000.0
 
-static const char *const colours[] = { "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377" }; /* by tile */
+/* By tile. */
+static const char *const colours[] = { "#4477aa", "#ee6677", "#228833",
+                                       "#ccbb44", "#66ccee", "#aa3377" };
 
 struct drawing {
     FILE *f;
     double scale;
 };
 
-static void box(const struct drawing *d, int lane, double from, double to, int64_t tile, const char *style, const char *words,
-                int64_t number)
+static void box(const struct drawing *d, int lane, double from, double to, int64_t tile,
+                const char *style, const char *words, int64_t number)
 {
     const double x = LEFT + from * d->scale, width = (to - from) * d->scale;
     if (width <= 0)
         return;
-    fprintf(d->f, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" %s><title>%s %lld of tile %lld: %g to %g"
-            "</title></rect>\n", x, 30 + lane * LANE, width, LANE - 4,
-            colours[(size_t)tile % (sizeof colours / sizeof *colours)], style, words, (long long)number, (long long)tile, from, to);
+    fprintf(d->f,
+            "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\" %s><title>%s %lld "
+            "of tile %lld: %g to %g"
+            "</title></rect>\n",
+            x, 30 + lane * LANE, width, LANE - 4,
+            colours[(size_t)tile % (sizeof colours / sizeof *colours)], style, words,
+            (long long)number, (long long)tile, from, to);
     char label[24];
     const int length = snprintf(label, sizeof label, "%lld", (long long)number);
     if (width > 7 * length + 2)
-        fprintf(d->f, "<text x=\"%.2f\" y=\"%d\" text-anchor=\"middle\" fill=\"#fff\">%s</text>\n", x + width / 2,
-                30 + lane * LANE + 13, label);
+        fprintf(d->f, "<text x=\"%.2f\" y=\"%d\" text-anchor=\"middle\" fill=\"#fff\">%s</text>\n",
+                x + width / 2, 30 + lane * LANE + 13, label);
 }
 
 static void lane_name(const struct drawing *d, int lane, const char *format, int number)
@@ -117,17 +123,24 @@ static void draw(const struct timeline *t, FILE *f)
     const int slots = (int)used_slots, buffers = (int)used_buffers, lanes = slots + 1 + buffers;
     const struct drawing d = { f, t->time > 0 ? WIDTH / t->time : 1 };
     const double busy = t->time > 0 ? 100 * (double)t->slices * m->mma / t->time : 0;
-    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-            "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", LEFT + (int)WIDTH + 20,
-            30 + lanes * LANE + 24);
-    fprintf(f, "<text x=\"4\" y=\"16\" font-weight=\"bold\">%lld tiles of %lld slices, %d stages, %d accumulators: time %g, "
-            "tensor core busy %.1f %%</text>\n", (long long)m->tiles, (long long)m->slices, m->stages, m->accumulators, t->time,
-            busy);
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\" "
+            "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            LEFT + (int)WIDTH + 20, 30 + lanes * LANE + 24);
+    fprintf(f,
+            "<text x=\"4\" y=\"16\" font-weight=\"bold\">%lld tiles of %lld slices, %d stages, %d "
+            "accumulators: time %g, "
+            "tensor core busy %.1f %%</text>\n",
+            (long long)m->tiles, (long long)m->slices, m->stages, m->accumulators, t->time, busy);
     const double step = mark_step(t->time);
     for (double at = 0; at <= t->time; at += step)
-        fprintf(f, "<line x1=\"%.2f\" x2=\"%.2f\" y1=\"26\" y2=\"%d\" stroke=\"#ddd\"/><text x=\"%.2f\" y=\"%d\" "
-                "text-anchor=\"middle\">%g</text>\n", LEFT + at * d.scale, LEFT + at * d.scale, 30 + lanes * LANE,
-                LEFT + at * d.scale, 30 + lanes * LANE + 14, at);
+        fprintf(f,
+                "<line x1=\"%.2f\" x2=\"%.2f\" y1=\"26\" y2=\"%d\" stroke=\"#ddd\"/><text "
+                "x=\"%.2f\" y=\"%d\" "
+                "text-anchor=\"middle\">%g</text>\n",
+                LEFT + at * d.scale, LEFT + at * d.scale, 30 + lanes * LANE, LEFT + at * d.scale,
+                30 + lanes * LANE + 14, at);
     for (int i = 0; i < slots; i++)
         lane_name(&d, i, "load slot %d", i);
     fprintf(f, "<text x=\"4\" y=\"%d\">tensor core</text>\n", 30 + slots * LANE + 13);
@@ -138,11 +151,15 @@ static void draw(const struct timeline *t, FILE *f)
         const int64_t tile = g / m->slices, slice = g % m->slices;
         const int slot = (int)(g % m->stages);
         box(&d, slot, t->issue[g], t->ready[g], tile, "", "load of slice", slice);
-        box(&d, slot, t->ready[g], t->end[g], tile, "fill-opacity=\"0.45\"", "slot held by slice", slice); /* waits, then is read */
-        box(&d, slots, t->start[g], t->end[g], tile, "stroke=\"#fff\"", "multiplication of slice", slice);
+        /* Waits, then is read. */
+        box(&d, slot, t->ready[g], t->end[g], tile, "fill-opacity=\"0.45\"", "slot held by slice",
+            slice);
+        box(&d, slots, t->start[g], t->end[g], tile, "stroke=\"#fff\"", "multiplication of slice",
+            slice);
     }
     for (int64_t i = 0; i < m->tiles; i++)
-        box(&d, slots + 1 + (int)(i % m->accumulators), t->drain[i], t->drained[i], i, "", "epilogue", i);
+        box(&d, slots + 1 + (int)(i % m->accumulators), t->drain[i], t->drained[i], i, "",
+            "epilogue", i);
     fprintf(f, "</svg>\n");
 }
 

@@ -23,7 +23,8 @@ struct timeline {
 bool timeline_create(struct timeline *t, const struct ptxmm_model *model);
 void timeline_destroy(struct timeline *t);
 
-/* Writes an SVG drawing: a lane for each load slot, the tensor core, and a lane for each accumulator's epilogue. */
+/* Writes an SVG drawing: a lane for each load slot, the tensor core, and a lane for each
+ * accumulator's epilogue. */
 bool timeline_draw(const struct timeline *t, const char *file, char *error, size_t size);
 
 #endif

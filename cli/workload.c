@@ -12,7 +12,8 @@
 
 /* ---- random numbers ---- */
 
-/* The finaliser of splitmix64: a bijection of 64 bits that passes for random on consecutive counters. */
+/* The finaliser of splitmix64: a bijection of 64 bits that passes for random on consecutive
+ * counters. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -40,13 +41,15 @@ static int ones_in(uint64_t x)
     return (int)(x * 0x0101010101010101u >> 56);
 }
 
-/* No logarithm or cosine, which differ between C libraries: 64 fair coins give a binomial with standard deviation 4, and a
- * triangle of width 2 between its steps makes it continuous. Variance 16 + 1/6, excess kurtosis -0.03. */
+/* No logarithm or cosine, which differ between C libraries: 64 fair coins give a binomial with
+ * standard deviation 4, and a triangle of width 2 between its steps makes it continuous. Variance
+ * 16 + 1/6, excess kurtosis -0.03. */
 double random_normal(uint64_t key, uint64_t counter)
 {
     const uint64_t coins = random_u64(key, 2 * counter), noise = random_u64(key, 2 * counter + 1);
     const double triangle = ((double)(noise >> 32) + (double)(noise & 0xffffffffu)) * 0x1p-32 - 1.0;
-    return ((double)(ones_in(coins) - 32) + triangle) * 0.24870949084662793; /* 1 / sqrt(16 + 1/6) */
+    /* 1 / sqrt(16 + 1/6). */
+    return ((double)(ones_in(coins) - 32) + triangle) * 0.24870949084662793;
 }
 
 int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high)
@@ -55,9 +58,11 @@ int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high)
     const uint64_t x = random_u64(key, counter);
     if (span == 0)
         return (int64_t)x;
-    /* Highest 64 bits of x * span; span is far below 2^32 everywhere here, so the bias is below 2^-32. */
+    /* Highest 64 bits of x * span; span is far below 2^32 everywhere here, so the bias is below
+     * 2^-32. */
     const uint64_t high_part = (x >> 32) * span, low_part = (x & 0xffffffffu) * span;
-    return span < 1u << 31 ? low + (int64_t)((high_part + (low_part >> 32)) >> 32) : (int64_t)((uint64_t)low + x % span);
+    return span < 1u << 31 ? low + (int64_t)((high_part + (low_part >> 32)) >> 32)
+                           : (int64_t)((uint64_t)low + x % span);
 }
 
 /* ---- element types ---- */
@@ -73,9 +78,11 @@ size_t type_bytes(enum ptxmm_type type)
 }
 
 static const char *const type_names[] = {
-    [PTXMM_TYPE_NONE] = "none", [PTXMM_BF16] = "bf16", [PTXMM_F16] = "f16", [PTXMM_F32] = "f32", [PTXMM_TF32] = "tf32",
-    [PTXMM_E4M3] = "e4m3", [PTXMM_E5M2] = "e5m2", [PTXMM_E2M3] = "e2m3", [PTXMM_E3M2] = "e3m2", [PTXMM_E2M1] = "e2m1",
-    [PTXMM_S8] = "s8", [PTXMM_U8] = "u8", [PTXMM_S4] = "s4", [PTXMM_S32] = "s32", [PTXMM_UE8M0] = "ue8m0",
+    [PTXMM_TYPE_NONE] = "none", [PTXMM_BF16] = "bf16", [PTXMM_F16] = "f16",
+    [PTXMM_F32] = "f32",        [PTXMM_TF32] = "tf32", [PTXMM_E4M3] = "e4m3",
+    [PTXMM_E5M2] = "e5m2",      [PTXMM_E2M3] = "e2m3", [PTXMM_E3M2] = "e3m2",
+    [PTXMM_E2M1] = "e2m1",      [PTXMM_S8] = "s8",     [PTXMM_U8] = "u8",
+    [PTXMM_S4] = "s4",          [PTXMM_S32] = "s32",   [PTXMM_UE8M0] = "ue8m0",
     [PTXMM_UE4M3] = "ue4m3",
 };
 
@@ -96,8 +103,9 @@ bool type_parse(const char *text, enum ptxmm_type *type)
     return false;
 }
 
-/* Rounds x to a binary format with `exponent_bits` and `fraction_bits` and gives its bits: nearest even, subnormals, infinity.
- * Works on the integer form of the double, so there is exactly one rounding. */
+/* Rounds x to a binary format with `exponent_bits` and `fraction_bits` and gives its bits: nearest
+ * even, subnormals, infinity. Works on the integer form of the double, so there is exactly one
+ * rounding. */
 static uint32_t encode(double x, int exponent_bits, int fraction_bits)
 {
     uint64_t bits;
@@ -125,7 +133,8 @@ static uint32_t encode(double x, int exponent_bits, int fraction_bits)
     const uint64_t rest = fraction & ((1ull << drop) - 1), half = 1ull << (drop - 1);
     if (rest > half || (rest == half && (kept & 1)))
         kept++;
-    /* A carry out of the fraction lands in the exponent, which is right: also from subnormal to normal and to infinity. */
+    /* A carry out of the fraction lands in the exponent, which is right: also from subnormal to
+     * normal and to infinity. */
     const uint64_t result = target ? ((uint64_t)(target - 1) << fraction_bits) + kept : kept;
     return result >= infinity ? sign | infinity : sign | (uint32_t)result;
 }
@@ -145,7 +154,8 @@ double bf16_to_double(uint16_t bits) { return f32_to_double((uint32_t)bits << 16
 
 double f16_to_double(uint16_t bits)
 {
-    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31,
+                   fraction = bits & 1023;
     if (exponent == 31)
         return f32_to_double(sign | 0x7f800000 | fraction << 13);
     if (exponent)
@@ -191,23 +201,27 @@ double type_round(enum ptxmm_type type, double x)
 
 /* ---- matrices ---- */
 
-/* 0xff is NaN in every type. The output pattern depends on the place, so that shifted copies show as well. */
+/* 0xff is NaN in every type. The output pattern depends on the place, so that shifted copies show
+ * as well. */
 static unsigned char poison_byte(const struct matrix *x, size_t offset)
 {
-    return x->role == MATRIX_INPUT ? 0xff : (unsigned char)(offset * 0x9d + (offset >> 8) * 0x3b + 0x5c);
+    return x->role == MATRIX_INPUT ? 0xff
+                                   : (unsigned char)(offset * 0x9d + (offset >> 8) * 0x3b + 0x5c);
 }
 
-bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld, enum matrix_role role)
+bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld,
+                   enum matrix_role role)
 {
-    *x = (struct matrix){ .type = type, .role = role, .rows = rows, .cols = cols, .ld = ld ? ld : cols,
-                          .size = type_bytes(type), .guard = MATRIX_GUARD };
+    *x = (struct matrix){ .type = type, .role = role, .rows = rows, .cols = cols,
+                          .ld = ld ? ld : cols, .size = type_bytes(type), .guard = MATRIX_GUARD };
     if (rows < 0 || cols < 0 || x->ld < cols || x->size == 0)
         return false;
     int64_t elements;
     if (__builtin_mul_overflow(rows, x->ld, &elements) || elements > INT64_MAX / 8)
         return false;
     x->bytes = (size_t)elements * x->size + 2 * x->guard;
-    if (x->bytes / (size_t)sysconf(_SC_PAGESIZE) >= (size_t)sysconf(_SC_PHYS_PAGES)) /* an allocation could succeed all the same */
+    if (x->bytes / (size_t)sysconf(_SC_PAGESIZE) >=
+        (size_t)sysconf(_SC_PHYS_PAGES)) /* an allocation could succeed all the same */
         return false;
     x->base = aligned_alloc(256, (x->bytes + 255) / 256 * 256);
     if (!x->base)
@@ -300,8 +314,9 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
                 touched++;
                 last = i;
             }
-        snprintf(text, size, "%zu byte%s before the matrix: from %zu to %zu bytes before its first element", touched,
-                 touched == 1 ? "" : "s", x->guard - at, x->guard - last);
+        snprintf(text, size,
+                 "%zu byte%s before the matrix: from %zu to %zu bytes before its first element",
+                 touched, touched == 1 ? "" : "s", x->guard - at, x->guard - last);
         return false;
     }
     for (int64_t row = 0; row < x->rows; row++) {
@@ -309,9 +324,10 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
                      stop = x->guard + (size_t)((row + 1) * x->ld) * x->size;
         at = first_touched(x, begin, stop);
         if (at < stop) {
-            snprintf(text, size, "the padding of row %lld at column %lld (of %lld, leading dimension %lld)",
-                     (long long)row, (long long)(x->cols + (int64_t)((at - begin) / x->size)), (long long)x->cols,
-                     (long long)x->ld);
+            snprintf(text, size,
+                     "the padding of row %lld at column %lld (of %lld, leading dimension %lld)",
+                     (long long)row, (long long)(x->cols + (int64_t)((at - begin) / x->size)),
+                     (long long)x->cols, (long long)x->ld);
             return false;
         }
     }
@@ -333,8 +349,9 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
 
 const char *fill_name(enum matrix_fill fill)
 {
-    static const char *const names[] = { "normal", "zeros", "ones", "small integers", "powers of two", "alternating",
-                                         "wide range", "specials" };
+    static const char *const names[] = { "normal",         "zeros",         "ones",
+                                         "small integers", "powers of two", "alternating",
+                                         "wide range",     "specials" };
     return (size_t)fill < sizeof names / sizeof *names ? names[fill] : "?";
 }
 
@@ -349,14 +366,16 @@ static double special(enum ptxmm_type type, uint64_t which)
     switch (which % 6) {
     case 0: return 0.0;
     case 1: return -0.0;
-    case 2: return half ? 0x1p-24 : type == PTXMM_BF16 ? 0x1p-133 : 0x1p-149; /* smallest subnormal */
-    case 3: return half ? -0x1p-14 : -0x1p-126;                              /* smallest normal */
-    case 4: return half ? 0x3ffp-24 : 0x7fp-133;                             /* a large subnormal */
+    /* The smallest subnormal, the smallest normal, a large subnormal. */
+    case 2: return half ? 0x1p-24 : type == PTXMM_BF16 ? 0x1p-133 : 0x1p-149;
+    case 3: return half ? -0x1p-14 : -0x1p-126;
+    case 4: return half ? 0x3ffp-24 : 0x7fp-133;
     default: return half ? -65504.0 : -0x1.fcp60; /* large; squares of the bf16 one still fit f32 */
     }
 }
 
-static double fill_value(enum matrix_fill fill, enum ptxmm_type type, uint64_t key, uint64_t index, int64_t col)
+static double fill_value(enum matrix_fill fill, enum ptxmm_type type, uint64_t key, uint64_t index,
+                         int64_t col)
 {
     switch (fill) {
     case FILL_NORMAL: return random_normal(key, index);

@@ -7,8 +7,9 @@
  *     copy them back, then:  matrix_intact(&a, text, sizeof text)
  *     matrix_destroy(&a);
  *
- * The same seed gives the same numbers on every machine, whatever the leading dimension and the number of threads: element
- * (row, column) is a function of (seed, stream, row * columns + column) that uses integers and exactly rounded operations only.
+ * The same seed gives the same numbers on every machine, whatever the leading dimension and the
+ * number of threads: element (row, column) is a function of (seed, stream, row * columns + column)
+ * that uses integers and exactly rounded operations only.
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -24,15 +25,18 @@
 uint64_t random_key(uint64_t seed, uint64_t stream);
 uint64_t random_u64(uint64_t key, uint64_t counter);  /* 64 uniform bits */
 double random_normal(uint64_t key, uint64_t counter); /* mean 0, variance 1, |x| < 8.3 */
-int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high); /* low..high, both included */
+/* low..high, both included. */
+int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high);
 
 /* ---- element types: bf16, f16, f32 ---- */
 
 size_t type_bytes(enum ptxmm_type type);       /* 0 for a type that has no conversion here */
 const char *type_name(enum ptxmm_type type);   /* "bf16"; "?" for values out of range */
-bool type_parse(const char *text, enum ptxmm_type *type); /* "bf16", "f16", "f32"; false for others */
+/* "bf16", "f16", "f32"; false for others. */
+bool type_parse(const char *text, enum ptxmm_type *type);
 
-/* Round to nearest even, once, from the double; overflow gives infinity; a NaN becomes 7fff (7fffffff), as cvt.rn does. */
+/* Round to nearest even, once, from the double; overflow gives infinity; a NaN becomes 7fff
+ * (7fffffff), as cvt.rn does. */
 uint16_t bf16_from_double(double x);
 uint16_t f16_from_double(double x);
 uint32_t f32_from_double(double x);
@@ -46,8 +50,9 @@ double type_round(enum ptxmm_type type, double x); /* the value after one roundi
 /* ---- matrices ---- */
 
 enum matrix_role {
-    MATRIX_INPUT,  /* guards and padding are NaN: a kernel that reads them spoils its result */
-    MATRIX_OUTPUT  /* guards and padding are a pattern that no kernel writes; elements begin as NaN */
+    MATRIX_INPUT, /* guards and padding are NaN: a kernel that reads them spoils its result */
+    MATRIX_OUTPUT /* guards and padding are a pattern that no kernel writes; elements begin as NaN
+                   */
 };
 
 struct matrix {
@@ -55,16 +60,18 @@ struct matrix {
     enum matrix_role role;
     int64_t rows, cols, ld; /* row r begins at data + r * ld * size */
     size_t size;            /* bytes of an element */
-    size_t guard;           /* bytes of guard before the matrix; at least as many follow its last row */
+    size_t guard; /* bytes of guard before the matrix; at least as many follow its last row */
     size_t bytes;           /* everything from base: guard, rows * ld elements, guard */
     unsigned char *base, *data;
 };
 
 #define MATRIX_GUARD 4096 /* a multiple of every alignment that a kernel asks for */
 
-/* Allocates and poisons everything. ld 0: packed (cols). False: more than host memory has, or ld < cols, or an unknown type. Zero rows or
- * columns are fine. B of a product is created as N x K: row n is column n of B, contiguous along K. */
-bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld, enum matrix_role role);
+/* Allocates and poisons everything. ld 0: packed (cols). False: more than host memory has, or ld <
+ * cols, or an unknown type. Zero rows or columns are fine. B of a product is created as N x K: row
+ * n is column n of B, contiguous along K. */
+bool matrix_create(struct matrix *x, enum ptxmm_type type, int64_t rows, int64_t cols, int64_t ld,
+                   enum matrix_role role);
 void matrix_destroy(struct matrix *x); /* accepts a zeroed struct */
 void matrix_poison(struct matrix *x);  /* back to the state after matrix_create */
 
@@ -74,25 +81,34 @@ void matrix_set(struct matrix *x, int64_t row, int64_t col, double value);
 void matrix_span(const struct matrix *x, int64_t row, int64_t first, int64_t count, double *out);
 void matrix_row(const struct matrix *x, int64_t row, double *out);
 
-/* Are guards and padding as matrix_create left them? If not, says where, to follow "was written:". Guards are looked at first,
- * then padding row by row, then what lies behind. */
+/* Are guards and padding as matrix_create left them? If not, says where, to follow "was written:".
+ * Guards are looked at first, then padding row by row, then what lies behind. */
 bool matrix_intact(const struct matrix *x, char *text, size_t size);
 
 enum matrix_fill {
-    FILL_NORMAL,      /* N(0,1), rounded to the type */
+    FILL_NORMAL, /* N(0,1), rounded to the type */
     FILL_ZEROS,
     FILL_ONES,        /* the product is K exactly */
     FILL_SMALL_INT,   /* integers -3..3: products and sums are exact up to K = 1.8 million */
     FILL_POWERS,      /* +-2^e, e in -3..3: exact up to K = 4096 */
     FILL_ALTERNATING, /* +1, -1 along a row */
     FILL_WIDE,        /* N(0,1) * 2^e, e in -12..12 (f16: -6..6) */
-    FILL_SPECIALS,    /* N(0,1) with one element in 64 zero, minus zero, subnormal, largest or smallest normal */
+    FILL_SPECIALS, /* N(0,1) with one element in 64 zero, minus zero, subnormal, largest or smallest
+                      normal */
     FILL_COUNT
 };
 const char *fill_name(enum matrix_fill fill);
-bool fill_is_exact(enum matrix_fill fill); /* sums of products need no rounding in f32 (within the K above) */
+/* Sums of products need no rounding in f32, within the K above. */
+bool fill_is_exact(enum matrix_fill fill);
 
-enum { STREAM_A = 1, STREAM_B = 2, STREAM_C = 3, STREAM_SAMPLE = 4, STREAM_SIGN = 5, STREAM_SHAPE = 6 };
+enum {
+    STREAM_A = 1,
+    STREAM_B = 2,
+    STREAM_C = 3,
+    STREAM_SAMPLE = 4,
+    STREAM_SIGN = 5,
+    STREAM_SHAPE = 6
+};
 void matrix_fill(struct matrix *x, enum matrix_fill fill, uint64_t seed, uint64_t stream);
 
 #endif

@@ -1,4 +1,5 @@
-/* cli_child.h -- runs the command as a child, as a user would, and keeps what it says. Included once by each tests/cli_*.c. */
+/* cli_child.h -- runs the command as a child, as a user would, and keeps what it says. Included
+ * once by each tests/cli_*.c. */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 
@@ -27,7 +28,8 @@ struct child {
     char out[CHILD_TEXT], err[CHILD_TEXT];
 };
 
-/* The driver library of tests/cli_driver.c lies beside this program; child_run puts the folder in place of @. */
+/* The driver library of tests/cli_driver.c lies beside this program; child_run puts the folder in
+ * place of @. */
 #define DRIVER "--driver @/libcli_driver.so "
 
 static struct child child;
@@ -85,8 +87,9 @@ static inline int child_file(void)
     return file;
 }
 
-/* Runs ../bin/ptxmm with words split at blanks ('' is an empty word, @ the folder of this program). CLI_DRIVER_FAULT and
- * CLI_DRIVER_ARCH are set as given (NULL: not set); the variables of ptxmm itself are not set. */
+/* Runs ../bin/ptxmm with words split at blanks ('' is an empty word, @ the folder of this program).
+ * CLI_DRIVER_FAULT and CLI_DRIVER_ARCH are set as given (NULL: not set); the variables of ptxmm
+ * itself are not set. */
 static inline void child_run_with(const char *fault, const char *arch, const char *words)
 {
     static char text[16384], program[2100];
@@ -108,7 +111,8 @@ static inline void child_run_with(const char *fault, const char *arch, const cha
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
-        static const char *const mine[] = { "CLI_DRIVER_FAULT", "CLI_DRIVER_ARCH", "PTXMM_DRIVER", "PTXMM_PTX_DIR" };
+        static const char *const mine[] = { "CLI_DRIVER_FAULT", "CLI_DRIVER_ARCH", "PTXMM_DRIVER",
+                                            "PTXMM_PTX_DIR" };
         for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
             unsetenv(mine[i]);
         if (fault)
@@ -137,8 +141,8 @@ static inline void child_run(const char *words)
 static inline void child_check(const char *words, int code, const char *text, const char *piece)
 {
     if (child.code != code || (piece && !strstr(text, piece)))
-        fail_msg("ptxmm %s\nexit code %d, must be %d; must contain \"%s\"\nstdout: %s\nstderr: %s", words, child.code, code,
-                 piece ? piece : "", child.out, child.err);
+        fail_msg("ptxmm %s\nexit code %d, must be %d; must contain \"%s\"\nstdout: %s\nstderr: %s",
+                 words, child.code, code, piece ? piece : "", child.out, child.err);
 }
 
 static inline void child_expect(const char *words, int code, const char *out)
@@ -156,8 +160,9 @@ static inline void child_refuses(const char *words, int code, const char *err)
     child_check(words, code, child.err, err);
     const char *end = strchr(child.err, '\n');
     if (!end || end[1] || *child.out || strncmp(child.err, "ptxmm", 5))
-        fail_msg("ptxmm %s\nmust give one line on stderr and nothing on stdout\nstdout: %s\nstderr: %s", words, child.out,
-                 child.err);
+        fail_msg(
+            "ptxmm %s\nmust give one line on stderr and nothing on stdout\nstdout: %s\nstderr: %s",
+            words, child.out, child.err);
 }
 
 /* What the child printed as JSON; nothing else may have been printed. The caller drops it. */
@@ -168,7 +173,8 @@ static inline json_t *child_json(const char *words, int code)
     json_error_t error;
     json_t *object = json_loads(child.out, JSON_REJECT_DUPLICATES, &error);
     if (!object || *child.err)
-        fail_msg("ptxmm %s\nmust print JSON alone: %s\nstdout: %s\nstderr: %s", words, error.text, child.out, child.err);
+        fail_msg("ptxmm %s\nmust print JSON alone: %s\nstdout: %s\nstderr: %s", words, error.text,
+                 child.out, child.err);
     return object;
 }
 

@@ -1,4 +1,5 @@
-/* cli_command.c -- the command without a device: its line of words, plan, kernels, model, export. */
+/* cli_command.c -- the command without a device: its line of words, plan, kernels, model, export.
+ */
 #define _GNU_SOURCE
 #include "cli_child.h"
 
@@ -42,9 +43,11 @@ static void bad_words_get_one_line(void **state)
         { "plan --m 1.5", 2, "--m is \"1.5\", must be" },
         { "plan --m 0x10", 2, "--m is \"0x10\", must be" },
         { "plan --m 9223372036854775808", 2, "--m is \"9223372036854775808\", must be" },
-        { "plan --m 99999999999999999999999999", 2, "--m is \"99999999999999999999999999\", must be" },
+        { "plan --m 99999999999999999999999999", 2,
+          "--m is \"99999999999999999999999999\", must be" },
         { "plan --m --n 4", 2, "--m is \"--n\", must be" },
-        { "plan --m 1 --n 1 --k 1 --lda 0", 2, "--lda is \"0\", must be a whole number of at least 1" },
+        { "plan --m 1 --n 1 --k 1 --lda 0", 2,
+          "--lda is \"0\", must be a whole number of at least 1" },
         { "plan --m 1 --n 1 --k 9 --lda 8", 2, "--lda is 8, must be at least K = 9" },
         { "plan --type f32", 2, "--type is \"f32\", must be bf16 or f16" },
         { "plan --type fp8", 2, "--type is \"fp8\", must be" },
@@ -69,12 +72,14 @@ static void bad_words_get_one_line(void **state)
         { "model --stages 0", 2, "--stages is \"0\", must be a whole number from 1 to 1000" },
         { "model --load -1", 2, "--load is \"-1\", must be a number from 0 to 1e+15" },
         { "model --tiles 5000 --svg x.svg", 2, "--svg can show at most 4096 slices" },
-        { "model --svg /nonexistent/x.svg", 2, "/nonexistent/x.svg cannot be written: No such file" },
+        { "model --svg /nonexistent/x.svg", 2,
+          "/nonexistent/x.svg cannot be written: No such file" },
         { "export", 2, "DIR is missing" },
         { "export a b", 2, "\"b\" is one argument too many" },
         { "export /dev/null/x", 2, "/dev/null/x cannot be made: Not a directory" },
         { "export /dev/null", 2, "/dev/null cannot be read: Not a directory" },
-        { "export x --ptx-dir /nonexistent", 2, "--ptx-dir is \"/nonexistent\", must be a folder that can be read" },
+        { "export x --ptx-dir /nonexistent", 2,
+          "--ptx-dir is \"/nonexistent\", must be a folder that can be read" },
         { "devices --driver /nonexistent.so", 3, "/nonexistent.so" },
         { "--driver /nonexistent.so run --m 1 --n 1 --k 1", 3, "/nonexistent.so" },
         { "verify --driver=/nonexistent.so", 3, "/nonexistent.so" },
@@ -88,9 +93,11 @@ static void help_and_version(void **state)
 {
     (void)state;
     char version[32];
-    snprintf(version, sizeof version, "ptxmm %d.%d.%d\n", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR, PTXMM_VERSION_PATCH);
+    snprintf(version, sizeof version, "ptxmm %d.%d.%d\n", PTXMM_VERSION_MAJOR, PTXMM_VERSION_MINOR,
+             PTXMM_VERSION_PATCH);
     child_expect("--version", 0, version);
-    static const char *const commands[] = { "devices", "kernels", "plan", "run", "verify", "export", "model" };
+    static const char *const commands[] = { "devices", "kernels", "plan", "run",
+                                            "verify",  "export",  "model" };
     child_expect("--help", 0, "Examples:");
     child_expect("help", 0, "usage: ptxmm");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -182,7 +189,8 @@ static void plan_knows_its_arithmetic(void **state)
     json_t *plan = child_json("plan --m 4096 --n 4096 --k 4096 --type bf16 --json", 0);
     assert_true(truth(plan, "usable"));
     assert_int_equal(json_array_size(member(plan, "candidates")), ptxmm_kernel_count());
-    json_t *wide = candidate(plan, "sm90_gemm_bf16_128x256"), *narrow = candidate(plan, "sm90_gemm_bf16_128x128");
+    json_t *wide = candidate(plan, "sm90_gemm_bf16_128x256"),
+           *narrow = candidate(plan, "sm90_gemm_bf16_128x128");
     assert_int_equal(integer(wide, "tiles"), 32 * 16);
     assert_int_equal(integer(narrow, "tiles"), 32 * 32);
     assert_string_equal(string(wide, "bound"), "compute");
@@ -190,7 +198,8 @@ static void plan_knows_its_arithmetic(void **state)
         json_t *c = i ? narrow : wide;
         assert_true(truth(c, "usable"));
         assert_true(integer(c, "ctas") >= 1 && integer(c, "ctas") <= 132);
-        assert_true(fabs(number(c, "waves") - (double)integer(c, "tiles") / (double)integer(c, "ctas")) < 1e-9);
+        assert_true(fabs(number(c, "waves") -
+                         (double)integer(c, "tiles") / (double)integer(c, "ctas")) < 1e-9);
         assert_true(number(c, "seconds") > number(c, "compute_seconds"));
         assert_true(number(c, "tensor_busy") > 0.5 && number(c, "tensor_busy") <= 1);
         assert_true(number(c, "seconds") < 1e-3);
@@ -231,7 +240,8 @@ static void plan_gives_reasons(void **state)
         { "--type f16", "sm90_gemm_bf16_128x256", "TYPE", "a.type", PTXMM_F16, PTXMM_BF16 },
         { "--out-type f32", "sm90_gemm_bf16_128x256", "TYPE", "d.type", PTXMM_F32, PTXMM_BF16 },
         { "--arch sm100", "sm90_gemm_bf16_128x256", "ARCHITECTURE", "arch", 100, 90 },
-        { "--kernel sm90_gemm_bf16_128x128", "sm90_gemm_bf16_128x256", "NOT_ASKED", "prefer.kernel", -1, -1 },
+        { "--kernel sm90_gemm_bf16_128x128", "sm90_gemm_bf16_128x256", "NOT_ASKED", "prefer.kernel",
+          -1, -1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[256];
@@ -259,8 +269,10 @@ static void plan_gives_reasons(void **state)
 static void plan_text_agrees_with_json(void **state)
 {
     (void)state;
-    json_t *plan = child_json("plan --m 4096 --n 4000 --k 500 --type f16 --out-type f32 --sms 100 --json", 0);
-    child_expect("plan --m 4096 --n 4000 --k 500 --type f16 --out-type f32 --sms 100", 0, "at most 100 SMs");
+    json_t *plan =
+        child_json("plan --m 4096 --n 4000 --k 500 --type f16 --out-type f32 --sms 100 --json", 0);
+    child_expect("plan --m 4096 --n 4000 --k 500 --type f16 --out-type f32 --sms 100", 0,
+                 "at most 100 SMs");
     size_t i;
     json_t *entry;
     json_array_foreach(member(plan, "candidates"), i, entry) {
@@ -272,12 +284,15 @@ static void plan_text_agrees_with_json(void **state)
         double time, tflops, busy, waves;
         long long tiles, ctas;
         int stages;
-        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %lld %lf %d", name, &time, unit, &tflops, &busy, &tiles, &ctas,
-                                &waves, &stages), 9);
+        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %lld %lf %d", name, &time, unit,
+                                &tflops, &busy, &tiles, &ctas, &waves, &stages),
+                         9);
         assert_true(fabs(time * 1e-6 - number(entry, "seconds")) < 1e-7);
-        assert_true(fabs(tflops - 2.0 * 4096 * 4000 * 500 * 1e-12 / number(entry, "seconds")) < 0.1);
+        assert_true(fabs(tflops - 2.0 * 4096 * 4000 * 500 * 1e-12 / number(entry, "seconds")) <
+                    0.1);
         assert_true(fabs(busy / 100 - number(entry, "tensor_busy")) < 1e-3);
-        assert_true(tiles == integer(entry, "tiles") && ctas == integer(entry, "ctas") && stages == integer(entry, "stages"));
+        assert_true(tiles == integer(entry, "tiles") && ctas == integer(entry, "ctas") &&
+                    stages == integer(entry, "stages"));
         assert_true(ctas <= 100);
     }
     json_decref(plan);
@@ -332,9 +347,13 @@ static void the_drawing_agrees_with_the_library(void **state)
     for (uint64_t i = 0; i < 2000; i++) {
         const uint64_t c = 16 * i;
         const struct ptxmm_model model = {
-            .tiles = random_range(5, c, 1, 9), .slices = random_range(5, c + 1, 1, 12), .stages = (int)random_range(5, c + 2, 1, 7),
-            .accumulators = (int)random_range(5, c + 3, 1, 3), .issue = (double)random_range(5, c + 4, 0, 5),
-            .load = (double)random_range(5, c + 5, 0, 30), .mma = (double)random_range(5, c + 6, 1, 9),
+            .tiles = random_range(5, c, 1, 9),
+            .slices = random_range(5, c + 1, 1, 12),
+            .stages = (int)random_range(5, c + 2, 1, 7),
+            .accumulators = (int)random_range(5, c + 3, 1, 3),
+            .issue = (double)random_range(5, c + 4, 0, 5),
+            .load = (double)random_range(5, c + 5, 0, 30),
+            .mma = (double)random_range(5, c + 6, 1, 9),
             .epilogue = (double)random_range(5, c + 7, 0, 40),
         };
         struct ptxmm_model_result result;
@@ -343,7 +362,8 @@ static void the_drawing_agrees_with_the_library(void **state)
         assert_true(timeline_create(&t, &model));
         assert_true(t.time == result.time);
         for (int64_t g = 0; g < t.slices; g++)
-            assert_true(t.issue[g] + model.load == t.ready[g] && t.ready[g] <= t.start[g] && t.start[g] + model.mma == t.end[g]);
+            assert_true(t.issue[g] + model.load == t.ready[g] && t.ready[g] <= t.start[g] &&
+                        t.start[g] + model.mma == t.end[g]);
         timeline_destroy(&t);
     }
 }
@@ -366,8 +386,10 @@ static void the_drawing_shows_every_slice(void **state)
     assert_true(strncmp(svg, "<svg ", 5) == 0 && strcmp(svg + size - 7, "</svg>\n") == 0);
     assert_int_equal(occurrences(svg, "load of slice"), 18);
     assert_int_equal(occurrences(svg, "multiplication of slice"), 18);
-    assert_int_equal(occurrences(svg, "epilogue 0 of tile") + occurrences(svg, "epilogue 1 of tile") +
-                     occurrences(svg, "epilogue 2 of tile"), 3);
+    assert_int_equal(occurrences(svg, "epilogue 0 of tile") +
+                         occurrences(svg, "epilogue 1 of tile") +
+                         occurrences(svg, "epilogue 2 of tile"),
+                     3);
     assert_int_equal(occurrences(svg, "<rect"), occurrences(svg, "</rect>") + 1);
     assert_int_equal(occurrences(svg, "<text"), occurrences(svg, "</text>"));
     assert_non_null(strstr(svg, "time 92, tensor core busy 78.3 %"));
@@ -394,30 +416,35 @@ static void the_manifest_is_the_library(void **state)
     child_expect("export out", 0, "manifest.json");
     size_t size;
     char *text = (char *)read_whole("out/manifest.json", &size);
-    json_t *manifest = json_loads(text, JSON_REJECT_DUPLICATES, NULL), *kernels = member(manifest, "kernels");
+    json_t *manifest = json_loads(text, JSON_REJECT_DUPLICATES, NULL),
+           *kernels = member(manifest, "kernels");
     free(text);
     assert_int_equal(integer(manifest, "schema"), 1);
     assert_int_equal(integer(manifest, "abi_version"), PTXMM_ABI_VERSION);
     assert_int_equal(json_array_size(kernels), ptxmm_kernel_count());
     for (size_t i = 0; i < ptxmm_kernel_count(); i++) {
         const struct ptxmm_kernel_info *k = ptxmm_kernel(i);
-        json_t *entry = json_array_get(kernels, i), *cubin = member(entry, "cubin"), *launch = member(entry, "launch");
+        json_t *entry = json_array_get(kernels, i), *cubin = member(entry, "cubin"),
+               *launch = member(entry, "launch");
         struct ptxmm_image image;
         assert_int_equal(ptxmm_kernel_image(i, &image, NULL), PTXMM_OK);
         assert_string_equal(string(entry, "id"), k->name);
         assert_string_equal(string(entry, "entry"), k->name);
         assert_string_equal(string(entry, "target"), k->target);
-        assert_string_equal(string(member(entry, "architecture"), "match"), strchr(k->target, 'f') ? "family" : "exact");
+        assert_string_equal(string(member(entry, "architecture"), "match"),
+                            strchr(k->target, 'f') ? "family" : "exact");
         assert_int_equal(integer(entry, "min_driver_version"), k->min_driver);
         assert_int_equal(integer(entry, "abi_version"), k->abi_version);
         assert_int_equal(integer(entry, "stages"), k->stages);
         assert_int_equal(integer(member(entry, "tile"), "m"), k->tile_m);
         assert_int_equal(integer(member(entry, "tile"), "n"), k->tile_n);
         assert_int_equal(integer(member(entry, "tile"), "k"), k->tile_k);
-        assert_int_equal(json_integer_value(json_array_get(member(launch, "block"), 0)), k->threads);
+        assert_int_equal(json_integer_value(json_array_get(member(launch, "block"), 0)),
+                         k->threads);
         assert_int_equal(integer(launch, "cluster"), k->cluster);
         assert_int_equal(integer(launch, "dynamic_shared_bytes"), k->shared_bytes);
-        assert_string_equal(string(member(entry, "types"), "accumulator"), type_name(k->accumulator));
+        assert_string_equal(string(member(entry, "types"), "accumulator"),
+                            type_name(k->accumulator));
         assert_int_equal(truth(entry, "deterministic"), k->deterministic != 0);
         assert_int_equal(truth(entry, "batch_invariant"), k->batch_invariant != 0);
         assert_non_null(member(entry, "precision"));
@@ -497,12 +524,19 @@ static void export_respects_what_is_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_words_get_one_line), cmocka_unit_test(help_and_version),
-        cmocka_unit_test(options_before_the_command), cmocka_unit_test(a_full_disk_is_noticed),
-        cmocka_unit_test(kernels_are_those_of_the_library), cmocka_unit_test(plan_knows_its_arithmetic),
-        cmocka_unit_test(plan_gives_reasons), cmocka_unit_test(plan_text_agrees_with_json), cmocka_unit_test(plan_takes_any_size),
-        cmocka_unit_test(model_gives_the_known_values), cmocka_unit_test(the_drawing_agrees_with_the_library),
-        cmocka_unit_test(the_drawing_shows_every_slice), cmocka_unit_test(the_manifest_is_the_library),
+        cmocka_unit_test(bad_words_get_one_line),
+        cmocka_unit_test(help_and_version),
+        cmocka_unit_test(options_before_the_command),
+        cmocka_unit_test(a_full_disk_is_noticed),
+        cmocka_unit_test(kernels_are_those_of_the_library),
+        cmocka_unit_test(plan_knows_its_arithmetic),
+        cmocka_unit_test(plan_gives_reasons),
+        cmocka_unit_test(plan_text_agrees_with_json),
+        cmocka_unit_test(plan_takes_any_size),
+        cmocka_unit_test(model_gives_the_known_values),
+        cmocka_unit_test(the_drawing_agrees_with_the_library),
+        cmocka_unit_test(the_drawing_shows_every_slice),
+        cmocka_unit_test(the_manifest_is_the_library),
         cmocka_unit_test(export_respects_what_is_there),
     };
     return cmocka_run_group_tests_name("cli_command", tests, child_setup, child_clean);

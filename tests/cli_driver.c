@@ -1,13 +1,16 @@
-/* cli_driver.c -- a CUDA driver that multiplies on the CPU, for tests of the command: it knows the argument block and nothing of
- * kernels. CLI_DRIVER_FAULT in the environment plants one error of the kinds that a kernel may have:
+/* cli_driver.c -- a CUDA driver that multiplies on the CPU, for tests of the command: it knows the
+ * argument block and nothing of kernels. CLI_DRIVER_FAULT in the environment plants one error of
+ * the kinds that a kernel may have:
  *
  *   element   one element of D is off by 3 %             swap    two rows of D are exchanged
  *   nan       one element is NaN                         skip    one element is not written
- *   before, behind, padding   one byte outside D is written        flaky   every launch after the first differs in one bit
- *   launch    the launch fails                           wait    waiting for the kernel fails
- *   memory    device memory is exhausted                 nodevice   there is no device
+ *   before, behind, padding   one byte outside D is written        flaky   every launch after the
+ * first differs in one bit launch    the launch fails                           wait    waiting for
+ * the kernel fails memory    device memory is exhausted                 nodevice   there is no
+ * device
  *
- * Built as a shared library of its own. Device memory is host memory, so a sanitizer sees through it. */
+ * Built as a shared library of its own. Device memory is host memory, so a sanitizer sees through
+ * it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +42,8 @@ static int planted(const char *fault)
     return text && !strcmp(text, fault);
 }
 
-/* ---- elements: exponent and fraction handled by the C library, so that this shares no code with what it tests ---- */
+/* ---- elements: exponent and fraction handled by the C library, so that this shares no code with
+ * what it tests ---- */
 
 static float load(const unsigned char *at, int half)
 {
@@ -52,7 +56,9 @@ static float load(const unsigned char *at, int half)
         return x;
     }
     const int e = bits >> 10 & 31, f = bits & 1023;
-    const float magnitude = e == 31 ? (f ? NAN : INFINITY) : e ? ldexpf((float)(1024 + f), e - 25) : ldexpf((float)f, -24);
+    const float magnitude = e == 31 ? (f ? NAN : INFINITY)
+                            : e     ? ldexpf((float)(1024 + f), e - 25)
+                                    : ldexpf((float)f, -24);
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -68,7 +74,8 @@ static uint16_t round_to(float x, int half)
     int e;
     frexp(fabs((double)x), &e);
     e = x == 0 || e - 1 < least ? least : e - 1;
-    const double units = nearbyint(ldexp(fabs((double)x), digits - 1 - e)); /* below 2^digits, or just that */
+    /* Below 2^digits, or just that. */
+    const double units = nearbyint(ldexp(fabs((double)x), digits - 1 - e));
     return (uint16_t)(sign + ((unsigned)(e - least) << (digits - 1)) + (unsigned)units);
 }
 
@@ -98,7 +105,8 @@ static float *widen(const struct map *map, uint64_t rows, uint64_t depth, int ha
     float *wide = malloc((rows * depth + 1) * sizeof *wide);
     for (uint64_t row = 0; wide && row < rows; row++)
         for (uint64_t i = 0; i < depth; i++)
-            wide[row * depth + i] = load((const unsigned char *)(uintptr_t)map->address + row * map->stride + 2 * i, half);
+            wide[row * depth + i] = load(
+                (const unsigned char *)(uintptr_t)map->address + row * map->stride + 2 * i, half);
     return wide;
 }
 
@@ -118,7 +126,8 @@ static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *
     unsigned char *d = (unsigned char *)(uintptr_t)args->d;
     const unsigned char *c = (const unsigned char *)(uintptr_t)args->c;
     const uint64_t depth = args->k_slices && args->alpha != 0 ? a.dims[0] : 0;
-    float *wide_a = widen(&a, args->m, depth, k->half_a), *wide_b = widen(&b, args->n, depth, k->half_b);
+    float *wide_a = widen(&a, args->m, depth, k->half_a),
+          *wide_b = widen(&b, args->n, depth, k->half_b);
     for (uint64_t row = 0; row < args->m; row++)
         for (uint64_t col = 0; col < args->n; col++) {
             double sum = 0;
@@ -173,8 +182,9 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 
 EXPORT CUresult cuGetErrorName(CUresult result, const char **name)
 {
-    *name = result == CUDA_ERROR_LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED"
-            : result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
+    *name = result == CUDA_ERROR_LAUNCH_FAILED   ? "CUDA_ERROR_LAUNCH_FAILED"
+            : result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                                 : "CUDA_ERROR_OF_THE_TEST";
     return CUDA_SUCCESS;
 }
 
@@ -398,10 +408,12 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
-                                  unsigned jit_count, CUlibraryOption *options, void **values, unsigned count)
+EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
+                                  void **jit_values, unsigned jit_count, CUlibraryOption *options,
+                                  void **values, unsigned count)
 {
-    (void)code, (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
+    (void)code, (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values,
+        (void)count;
     *library = calloc(1, sizeof(struct kernel));
     return *library ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -421,7 +433,8 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const ch
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel, CUdevice device)
+EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel,
+                                     CUdevice device)
 {
     (void)which, (void)value, (void)kernel, (void)device;
     return CUDA_SUCCESS;
@@ -439,12 +452,16 @@ EXPORT CUresult cuFuncLoad(CUfunction function)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                       const cuuint64_t *dims, const cuuint64_t *strides, const cuuint32_t *box,
-                                       const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                       void *address, const cuuint64_t *dims,
+                                       const cuuint64_t *strides, const cuuint32_t *box,
+                                       const cuuint32_t *element_strides,
+                                       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                       CUtensorMapL2promotion promotion,
+                                       CUtensorMapFloatOOBfill fill)
 {
-    (void)type, (void)box, (void)element_strides, (void)interleave, (void)swizzle, (void)promotion, (void)fill;
+    (void)type, (void)box, (void)element_strides, (void)interleave, (void)swizzle, (void)promotion,
+        (void)fill;
     if (rank != 2)
         return CUDA_ERROR_INVALID_VALUE;
     const struct map m = { (uint64_t)(uintptr_t)address, { dims[0], dims[1] }, strides[0] };
@@ -460,7 +477,8 @@ EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                                 void **parameters, void **extra)
 {
     (void)config, (void)extra;
     struct ptxmm_gemm_args args;

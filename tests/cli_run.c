@@ -1,4 +1,5 @@
-/* cli_run.c -- `ptxmm run` and `ptxmm verify` on a driver that multiplies on the CPU, and the .npy files they take. */
+/* cli_run.c -- `ptxmm run` and `ptxmm verify` on a driver that multiplies on the CPU, and the .npy
+ * files they take. */
 #define _GNU_SOURCE
 #include "cli_child.h"
 
@@ -22,12 +23,14 @@ static size_t make_npy(unsigned char *to, const char *dictionary, const void *da
     return 10 + length + bytes;
 }
 
-static void write_npy(const char *path, const char *descr, int64_t rows, int64_t cols, const void *data, size_t bytes)
+static void write_npy(const char *path, const char *descr, int64_t rows, int64_t cols,
+                      const void *data, size_t bytes)
 {
     char dictionary[128];
     unsigned char *file = malloc(bytes + 256);
     assert_non_null(file);
-    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %lld), }", descr,
+    snprintf(dictionary, sizeof dictionary,
+             "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %lld), }", descr,
              (long long)rows, (long long)cols);
     write_whole(path, file, make_npy(file, dictionary, data, bytes));
     free(file);
@@ -56,22 +59,38 @@ static void npy_headers(void **state)
         { "{\"shape\":(2,2),\"fortran_order\":False,\"descr\":\"<f4\"}", NULL, 16 },
         { "  { 'descr' : '<f4' , 'fortran_order' : False , 'shape' : ( 2 , 2 ) }  ", NULL, 16 },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 5), }", NULL, 0 },
-        { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", "is in Fortran order, must be in C order", 16 },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1), }", "type <f8, must hold float32 (<f4) or float16", 16 },
-        { "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", "type >f4, must hold", 16 },
-        { "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2), }", "type <i4, must hold", 16 },
-        { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 2), }", "holds records", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }", "has 1 dimension, must have 2", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (), }", "has 0 dimensions, must have 2", 4 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }", "has 3 dimensions, must have 2", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, -2), }", "shape is not a list of numbers", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2", "shape is not a list of numbers", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': [2, 2], }", "without a shape in parentheses", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 99999999999999999999), }", "2^63 or more", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "more than memory can hold", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", "has 16 bytes of data, must have 24", 16 },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", "has 16 bytes of data, must have 8", 16 },
-        { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2, 2), }", "neither True nor False", 16 },
+        { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }",
+          "is in Fortran order, must be in C order", 16 },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1), }",
+          "type <f8, must hold float32 (<f4) or float16", 16 },
+        { "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }", "type >f4, must hold",
+          16 },
+        { "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2), }", "type <i4, must hold",
+          16 },
+        { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 2), }", "holds records",
+          16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }",
+          "has 1 dimension, must have 2", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
+          "has 0 dimensions, must have 2", 4 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2), }",
+          "has 3 dimensions, must have 2", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, -2), }",
+          "shape is not a list of numbers", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2",
+          "shape is not a list of numbers", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': [2, 2], }",
+          "without a shape in parentheses", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 99999999999999999999), }",
+          "2^63 or more", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+          "more than memory can hold", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+          "has 16 bytes of data, must have 24", 16 },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }",
+          "has 16 bytes of data, must have 8", 16 },
+        { "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2, 2), }", "neither True nor False",
+          16 },
         { "{'descr': '<f4', 'shape': (2, 2), }", "without fortran_order", 16 },
         { "{'fortran_order': False, 'shape': (2, 2), }", "without descr", 16 },
         { "{'descr': '<f4', 'fortran_order': False, }", "without shape", 16 },
@@ -127,13 +146,15 @@ static void npy_headers(void **state)
     npy_free(&x);
 }
 
-/* Bytes changed at random: it is read or refused in one line, and never more is read than there is. */
+/* Bytes changed at random: it is read or refused in one line, and never more is read than there is.
+ */
 static void npy_survives_damage(void **state)
 {
     (void)state;
     static const float data[12] = { 1, 2, 3 };
     unsigned char good[512];
-    const size_t size = make_npy(good, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", data, sizeof data);
+    const size_t size = make_npy(
+        good, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", data, sizeof data);
     int read = 0;
     for (uint64_t i = 0; i < 4000; i++) {
         unsigned char file[512];
@@ -194,10 +215,19 @@ static void run_is_right(void **state)
 {
     (void)state;
     static const char *const cases[] = {
-        "--m 100 --n 101 --k 300", "--m 1 --n 1 --k 1", "--m 129 --n 257 --k 65 --type f16", "--m 64 --n 70 --k 50 --out-type f32",
-        "--m 64 --n 70 --k 50 --type f16 --out-type f32 --alpha 0.5 --beta -2", "--m 30 --n 40 --k 0", "--m 0 --n 40 --k 8",
-        "--m 40 --n 0 --k 8", "--m 64 --n 64 --k 64 --lda 72 --ldb 80 --ldd 88", "--m 70 --n 60 --k 90 --kernel sm90_gemm_bf16_128x256",
-        "--m 300 --n 60 --k 90 --sms 1", "--m 50 --n 60 --k 70 --alpha 0 --beta 1", "--m 33 --n 44 --k 55 --repeat 3 --seed 99",
+        "--m 100 --n 101 --k 300",
+        "--m 1 --n 1 --k 1",
+        "--m 129 --n 257 --k 65 --type f16",
+        "--m 64 --n 70 --k 50 --out-type f32",
+        "--m 64 --n 70 --k 50 --type f16 --out-type f32 --alpha 0.5 --beta -2",
+        "--m 30 --n 40 --k 0",
+        "--m 0 --n 40 --k 8",
+        "--m 40 --n 0 --k 8",
+        "--m 64 --n 64 --k 64 --lda 72 --ldb 80 --ldd 88",
+        "--m 70 --n 60 --k 90 --kernel sm90_gemm_bf16_128x256",
+        "--m 300 --n 60 --k 90 --sms 1",
+        "--m 50 --n 60 --k 70 --alpha 0 --beta 1",
+        "--m 33 --n 44 --k 55 --repeat 3 --seed 99",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[256];
@@ -212,7 +242,8 @@ static void run_is_right(void **state)
         json_decref(run);
     }
     /* The planted clock: every launch lasts half a millisecond. */
-    json_t *run = child_json("run --json " DRIVER "--m 100 --n 100 --k 100 --repeat 7", 0), *time = member(run, "time");
+    json_t *run = child_json("run --json " DRIVER "--m 100 --n 100 --k 100 --repeat 7", 0),
+           *time = member(run, "time");
     assert_true(number(time, "median_seconds") == 0.5e-3 && integer(time, "launches") == 7);
     assert_true(fabs(number(time, "tflops") - 2e6 / 0.5e-3 * 1e-12) < 1e-9);
     json_decref(run);
@@ -222,7 +253,8 @@ static void run_is_right(void **state)
 static void run_on_sm100(void **state)
 {
     (void)state;
-    static const char *const cases[] = { "--type bf16", "--type f16", "--type f16 --out-type bf16", "--type bf16 --out-type f32" };
+    static const char *const cases[] = { "--type bf16", "--type f16", "--type f16 --out-type bf16",
+                                         "--type bf16 --out-type f32" };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[256];
         snprintf(words, sizeof words, "run " DRIVER "--m 130 --n 70 --k 90 %s", cases[i]);
@@ -240,7 +272,9 @@ static void run_depends_on_the_seed_alone(void **state)
     size_t size[3];
     unsigned char *d[3];
     child_expect("run " DRIVER "--m 30 --n 40 --k 50 --seed 5 --out d0.npy", 0, "right");
-    child_expect("run " DRIVER "--m 30 --n 40 --k 50 --seed 5 --out d1.npy --lda 64 --ldb 72 --ldd 48", 0, "right");
+    child_expect("run " DRIVER
+                 "--m 30 --n 40 --k 50 --seed 5 --out d1.npy --lda 64 --ldb 72 --ldd 48",
+                 0, "right");
     child_expect("run " DRIVER "--m 30 --n 40 --k 50 --seed 6 --out d2.npy", 0, "right");
     for (int i = 0; i < 3; i++) {
         char name[16];
@@ -284,7 +318,8 @@ static void run_catches_planted_errors(void **state)
         assert_true(cases[i].printed ? !*child.err : !*child.out);
         if (!cases[i].printed)
             continue;
-        child_run_with(cases[i].fault, NULL, "run --json " DRIVER "--m 100 --n 101 --k 300 --repeat 2");
+        child_run_with(cases[i].fault, NULL,
+                       "run --json " DRIVER "--m 100 --n 101 --k 300 --repeat 2");
         json_t *run = json_loads(child.out, 0, NULL);
         assert_non_null(run);
         assert_int_equal(child.code, 1);
@@ -301,8 +336,10 @@ static void run_refuses_what_no_kernel_can(void **state)
 {
     (void)state;
     child_refuses("run " DRIVER "--m 64 --n 64 --k 64 --lda 65", 2, "a.ld");
-    child_refuses("run " DRIVER "--m 64 --n 64 --k 64 --type f16 --kernel sm90_gemm_bf16_128x128", 2, "a.type");
-    child_refuses("run " DRIVER "--m 4000000000000000 --n 4000000000000000 --k 8", 2, "more than host memory has");
+    child_refuses("run " DRIVER "--m 64 --n 64 --k 64 --type f16 --kernel sm90_gemm_bf16_128x128",
+                  2, "a.type");
+    child_refuses("run " DRIVER "--m 4000000000000000 --n 4000000000000000 --k 8", 2,
+                  "more than host memory has");
 }
 
 /* A x B with small integers, by hand: A is M x K and B is K x N, as they are written on paper. */
@@ -338,7 +375,8 @@ static void run_takes_arrays(void **state)
         float alpha, beta;
         const char *says;
     } cases[] = {
-        { "--a a.npy --b b.npy", PTXMM_F32, 1, 0, "bf16 x bf16 -> f32 -> bf16; A from a.npy, B from b.npy" },
+        { "--a a.npy --b b.npy", PTXMM_F32, 1, 0,
+          "bf16 x bf16 -> f32 -> bf16; A from a.npy, B from b.npy" },
         { "--a a.npy --b b.npy --type f16", PTXMM_F16, 1, 0, "f16 x f16 -> f32 -> f16" },
         { "--a a16.npy --b b16.npy", PTXMM_F16, 1, 0, "f16 x f16 -> f32 -> f16" },
         { "--a a16.npy --b b.npy --out-type f32", PTXMM_F32, 1, 0, "bf16 x bf16 -> f32 -> f32" },
@@ -354,7 +392,8 @@ static void run_takes_arrays(void **state)
         assert_true(npy_read("d.npy", &d, error, sizeof error));
         assert_true(d.type == cases[i].out && d.rows == M && d.cols == N);
         for (int e = 0; e < M * N; e++)
-            assert_true(npy_get(&d, e / N, e % N) == (double)(cases[i].alpha * expected[e] + cases[i].beta * c[e]));
+            assert_true(npy_get(&d, e / N, e % N) ==
+                        (double)(cases[i].alpha * expected[e] + cases[i].beta * c[e]));
         npy_free(&d);
         unlink("d.npy");
     }
@@ -363,9 +402,11 @@ static void run_takes_arrays(void **state)
     write_npy("double.npy", "<f8", 2, 2, a, 32);
     child_refuses("run --a a.npy", 2, "--a is given without --b, must come with it");
     child_refuses("run --b a.npy", 2, "--b is given without --a");
-    child_refuses("run --a a.npy --b wide.npy", 2,
-                  "a.npy is 5 x 4 and wide.npy is 5 x 3: the 4 columns of A must equal the 5 rows of B");
-    child_refuses("run --a a.npy --b b.npy --m 6", 2, "--m is 6, must be 5 as in a.npy, or left away");
+    child_refuses(
+        "run --a a.npy --b wide.npy", 2,
+        "a.npy is 5 x 4 and wide.npy is 5 x 3: the 4 columns of A must equal the 5 rows of B");
+    child_refuses("run --a a.npy --b b.npy --m 6", 2,
+                  "--m is 6, must be 5 as in a.npy, or left away");
     child_refuses("run --a a.npy --b b.npy --n 6", 2, "--n is 6, must be 3 as in b.npy");
     child_refuses("run --a a.npy --b b.npy --c a.npy", 2, "a.npy is 5 x 4, must be 5 x 3 like D");
     child_refuses("run --a double.npy --b b.npy", 2, "double.npy holds elements of type <f8");
@@ -402,7 +443,8 @@ static void devices_are_listed(void **state)
 {
     (void)state;
     child_expect("devices " DRIVER, 0, "test device");
-    json_t *all = child_json("--json " DRIVER "devices", 0), *device = json_array_get(member(all, "devices"), 0);
+    json_t *all = child_json("--json " DRIVER "devices", 0),
+           *device = json_array_get(member(all, "devices"), 0);
     assert_string_equal(string(device, "name"), "test device");
     assert_true(integer(device, "arch") == 90 && integer(device, "sm_count") == 132);
     int made = 0;
@@ -449,10 +491,17 @@ static void verify_sweeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(npy_headers), cmocka_unit_test(npy_survives_damage), cmocka_unit_test(npy_round_trip),
-        cmocka_unit_test(run_is_right), cmocka_unit_test(run_on_sm100), cmocka_unit_test(run_depends_on_the_seed_alone),
-        cmocka_unit_test(run_catches_planted_errors), cmocka_unit_test(run_refuses_what_no_kernel_can),
-        cmocka_unit_test(run_takes_arrays), cmocka_unit_test(run_follows_nan), cmocka_unit_test(devices_are_listed),
+        cmocka_unit_test(npy_headers),
+        cmocka_unit_test(npy_survives_damage),
+        cmocka_unit_test(npy_round_trip),
+        cmocka_unit_test(run_is_right),
+        cmocka_unit_test(run_on_sm100),
+        cmocka_unit_test(run_depends_on_the_seed_alone),
+        cmocka_unit_test(run_catches_planted_errors),
+        cmocka_unit_test(run_refuses_what_no_kernel_can),
+        cmocka_unit_test(run_takes_arrays),
+        cmocka_unit_test(run_follows_nan),
+        cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(verify_sweeps),
     };
     return cmocka_run_group_tests_name("cli_run", tests, child_setup, child_clean);
