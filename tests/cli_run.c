@@ -4,6 +4,7 @@
 #include "cli_child.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "cli/check.h"
 #include "cli/npy.h"
@@ -437,6 +438,72 @@ static void run_follows_nan(void **state)
     npy_free(&d);
 }
 
+/* ---- the emulator ---- */
+
+static void need_emulator(void)
+{
+    char path[2200];
+    snprintf(path, sizeof path, "%s/../lib/libptxmm_emulator.so", child_folder);
+    if (access(path, R_OK))
+        skip();
+}
+
+/* The word alone finds the library and the kernels' text; time is said not to be a GPU's. */
+static void the_emulator_is_found(void **state)
+{
+    (void)state;
+    need_emulator();
+    child_expect("devices --driver emulator", 0, "emulator");
+    child_expect("run --driver emulator --m 130 --n 70 --k 100", 0, "says nothing about a GPU");
+    json_t *run = child_json("run --json --driver emulator --m 130 --n 70 --k 100 --type f16", 0);
+    assert_true(truth(run, "right") && truth(member(run, "device"), "emulator"));
+    assert_true(truth(member(run, "time"), "of_the_emulator"));
+    assert_true(json_is_null(member(member(run, "time"), "tflops")));
+    assert_int_equal(integer(member(run, "time"), "launches"), 1);
+    json_decref(run);
+}
+
+/* Repeated launches are counted and compared there too. */
+static void the_emulator_repeats(void **state)
+{
+    (void)state;
+    need_emulator();
+    json_t *run = child_json("run --json --driver emulator --m 64 --n 64 --k 64 --repeat 2", 0);
+    assert_int_equal(integer(member(run, "time"), "launches"), 2);
+    assert_true(truth(member(run, "time"), "repeats_equal"));
+    json_decref(run);
+}
+
+/* A kernel that announces more bytes than TMA delivers: the report names the place. */
+static void the_emulators_report_is_printed(void **state)
+{
+    (void)state;
+    need_emulator();
+    char path[2300];
+    size_t size;
+    snprintf(path, sizeof path, "%s/../ptx/sm90_gemm_bf16_128x128.ptx", child_folder);
+    char *text = (char *)read_whole(path, &size), *bytes = strstr(text, "expect_tx");
+    assert_non_null(bytes);
+    bytes = strchr(bytes, ',') + 1; /* behind the state, then behind the barrier */
+    bytes = strchr(bytes, ',') + 1;
+    char *broken = malloc(size + 16);
+    assert_non_null(broken);
+    const size_t head = (size_t)(bytes - text);
+    memcpy(broken, text, head);
+    memcpy(broken + head, " 128 +", 6);
+    memcpy(broken + head + 6, text + head, size - head);
+    mkdir("broken", 0777);
+    write_whole("broken/sm90_gemm_bf16_128x128.ptx", broken, size + 6);
+    free(broken);
+    free(text);
+    const char *words = "run --driver emulator --ptx-dir broken --m 64 --n 64 --k 64 "
+                        "--kernel sm90_gemm_bf16_128x128";
+    child_run(words);
+    child_check(words, 3, child.err, "DEADLOCK");
+    child_check(words, 3, child.err, "128 bytes outstanding");
+    assert_false(*child.out);
+}
+
 /* ---- devices and verify ---- */
 
 static void devices_are_listed(void **state)
@@ -501,6 +568,9 @@ int main(void)
         cmocka_unit_test(run_refuses_what_no_kernel_can),
         cmocka_unit_test(run_takes_arrays),
         cmocka_unit_test(run_follows_nan),
+        cmocka_unit_test(the_emulator_is_found),
+        cmocka_unit_test(the_emulator_repeats),
+        cmocka_unit_test(the_emulators_report_is_printed),
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(verify_sweeps),
     };
