@@ -178,7 +178,7 @@ help:
 	@sed -n 's/^#? \{0,1\}//p' Makefile
 
 #? make            libraries, kernels, command and bench, in build/
-#? make demo       sets the machine up and multiplies: on a GPU where there is a driver, else what can be shown without
+#? make demo       sets the machine up and multiplies: on a GPU where one is, else on the emulator
 #? make test       sets the machine up and runs every test that needs no GPU
 #? make test-gpu   the tests that need a GPU (kernels, command, verify)
 #? make gpu-bundle packs what test-gpu and bench need on another machine: build/gpu-bundle.tar.gz
