@@ -326,7 +326,7 @@ void check_product(const struct check_problem *p, struct check_result *result)
     const double work = (double)p->d->rows * (double)p->d->cols * (double)p->a->cols;
     if (p->d->rows == 0 || p->d->cols == 0)
         ;
-    else if (work <= (p->element_work ? (double)p->element_work : 0x1p27))
+    else if (work <= (p->element_work ? (double)p->element_work : 0x1p24))
         parallel_for(p->d->rows, 1, every_element, &judge);
     else
         large(&judge);
@@ -361,11 +361,16 @@ const char *check_describe(const struct check_result *r, char *text, size_t size
         add(&t, "not checked: host memory is exhausted\n");
         return text;
     }
-    add(&t, "%s: %lld elements compared", r->ok ? "right" : "WRONG", (long long)r->elements);
-    if (r->blocks)
+    const char *verdict = r->ok ? "right" : "WRONG";
+    if (r->blocks && r->block_columns > 1)
         add(&t,
-            " beside Freivalds over all blocks of %d columns (%lld blocks, %lld looked at again)",
-            r->block_columns, (long long)r->blocks, (long long)r->flagged);
+            "%s: Freivalds over all blocks of %d columns (%lld, of which %lld looked at again), and "
+            "%lld elements",
+            verdict, r->block_columns, (long long)r->blocks, (long long)r->flagged,
+            (long long)r->elements);
+    else
+        add(&t, "%s: all %lld elements computed in double", verdict,
+            (long long)(r->blocks ? r->blocks : r->elements));
     add(&t, "\nlargest error %.3g absolute, %.3g of what is allowed\n", r->max_abs, r->max_units);
     if (r->ok)
         return text;

@@ -21,7 +21,7 @@ struct check_problem {
     bool exact; /* the inputs make every sum exact: no tolerance but D's one rounding */
     uint64_t seed;             /* of signs and samples */
     int64_t samples;           /* whole dot products beside Freivalds; 0: 4096 */
-    int64_t element_work;      /* up to this M*N*K every element has its own dot product; 0: 2^27 */
+    int64_t element_work;      /* up to this M*N*K every element has its own dot product; 0: 2^24 */
     int64_t block_work; /* Freivalds' blocks are as narrow as this many multiplications allow; 0:
                            2^34 */
 };

@@ -42,18 +42,25 @@ bool find_ptx_folder(const struct options *o, char *text, size_t size)
     return false;
 }
 
-/* The library that --driver names: "emulator" is the one beside the executable, else the dynamic
- * linker may know it. */
+/* The library that --driver names: "emulator" is the one of the same build or installation, else the
+ * dynamic linker may know it. */
 static const char *driver_path(const struct options *o, char *text, size_t size)
 {
+    static const char *const places[] = { "lib", "lib64", "lib/x86_64-linux-gnu",
+                                          "lib/aarch64-linux-gnu" };
     if (!o->driver || strcmp(o->driver, "emulator"))
         return o->driver;
     char folder[2048];
     executable_folder(folder, sizeof folder);
-    snprintf(text, size, "%s/../lib/" EMULATOR, folder);
-    if (access(text, R_OK))
-        snprintf(text, size, EMULATOR);
-    return text;
+    char *slash = strrchr(folder, '/'); /* build/bin -> build/lib, as people would write it */
+    if (slash && slash > folder)
+        *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(text, size, "%s/%s/" EMULATOR, folder, places[i]);
+        if (!access(text, R_OK))
+            return text;
+    }
+    return EMULATOR;
 }
 
 /* What the library opens when it is told nothing. */
@@ -77,7 +84,7 @@ int session_open(struct session *s, const struct options *o, bool with_device)
         const bool emulator = o->driver && !strcmp(o->driver, "emulator");
         const char *advice = "";
         if (status == PTXMM_ERROR_NO_DRIVER && emulator)
-            advice = " (make builds the emulator into ../lib beside the command)";
+            advice = " (nor is it in lib/ beside the folder of this command)";
         else if (status == PTXMM_ERROR_NO_DRIVER && !o->driver)
             advice = "; without a GPU, --driver emulator runs the kernels on the CPU";
         /* What the library calls it; here it has another name. */
