@@ -16,7 +16,9 @@
 // What this library exports is what cuda.h declares.
 #pragma GCC visibility push(default)
 #include <cuda.h>
-#include <cudaProfiler.h>
+// From cudaProfiler.h, which does not come with every cuda.h (pip's has none).
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
 #pragma GCC visibility pop
 
 #include <pthread.h>
