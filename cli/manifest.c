@@ -44,7 +44,8 @@ static void put(json_t *object, const char *key, json_t *value)
     X(alpha, "f32", "factor of the product")                                                       \
     X(beta, "f32", "factor of C")                                                                  \
     X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                       \
-    X(reserved0, "u32", "0")                                                                       \
+    X(groups, "u32", "split kernels: clusters that share a tile's K, at least 1; others: 0")       \
+    X(workspace, "address", "split kernels with groups > 1: zero before the first use, or 0")      \
     X(reserved, "u64", "0")
 
 static json_t *argument_layout(void)

@@ -65,6 +65,7 @@ const char *algorithm_name(enum ptxmm_algorithm algorithm)
     case PTXMM_PINGPONG: return "pingpong";
     case PTXMM_ONE_CTA: return "one_cta";
     case PTXMM_CTA_PAIR: return "cta_pair";
+    case PTXMM_SPLIT: return "split";
     }
     return "?";
 }
@@ -118,6 +119,9 @@ json_t *report_candidate(const struct ptxmm_candidate *c)
     put(o, "tensor_busy", json_number(c->tensor_busy));
     put(o, "tiles", json_integer(c->tiles));
     put(o, "ctas", json_integer(c->ctas));
+    put(o, "cluster", json_integer(c->cluster));
+    put(o, "groups", json_integer(c->groups));
+    put(o, "workspace_bytes", json_integer(c->workspace_bytes));
     put(o, "waves", json_number(c->waves));
     put(o, "stages", json_integer(c->kernel->stages));
     put(o, "compute_seconds", json_number(c->compute_seconds));

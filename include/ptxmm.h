@@ -303,6 +303,9 @@ struct ptxmm_candidate {
     double waves;             /* tiles per CTA, not rounded */
     int64_t tiles;
     int64_t ctas;             /* persistent CTAs launched */
+    int64_t cluster;          /* CTAs per cluster as launched */
+    int64_t groups;           /* clusters that share a tile's K, through the workspace; 1: none */
+    int64_t workspace_bytes;  /* what a run needs */
     double tensor_busy;       /* predicted share of the time in which the tensor cores work */
     double compute_seconds;   /* roofline: flops over peak rate ... */
     double memory_seconds;    /* ... and compulsory bytes over peak bandwidth */
@@ -369,6 +372,8 @@ struct ptxmm_arguments {
     uint64_t bias, row_scale, column_scale, aux, amax;
     uint64_t a_pointers, b_pointers, c_pointers, d_pointers; /* arrays of addresses, for BATCH_POINTERS and GROUPED_POINTERS */
     uint64_t group_sizes;        /* int32 per group, for the grouped kinds */
+    /* At least plan_info.workspace_bytes, 16-byte aligned, ZERO before its first use; every run leaves the zeros that the next one
+     * needs. Runs that may overlap need a workspace each. */
     uint64_t workspace;
     int64_t workspace_bytes;
     uint64_t reserved[8];

@@ -62,8 +62,9 @@ struct ptxmm_gemm_args {
     float alpha;                   /* 464                                                                     */
     float beta;                    /* 468                                                                     */
     uint32_t idesc;                /* 472  sm100: instruction descriptor of tcgen05.mma; sm90: 0              */
-    uint32_t reserved0;            /* 476  0                                                                  */
-    uint64_t reserved[4];          /* 480  0                                                                  */
+    uint32_t groups;               /* 476  split kernels: clusters that share a tile's K, >= 1; others: 0     */
+    uint64_t workspace;            /* 480  split kernels with groups > 1: address of the workspace            */
+    uint64_t reserved[3];          /* 488  0                                                                  */
 };                                 /* 512                                                                     */
 
 PTXMM_STATIC_ASSERT(sizeof(struct ptxmm_tensor_map) == 128, "a tensor map has 128 bytes");
@@ -98,7 +99,8 @@ enum ptxmm_algorithm {
     PTXMM_COOPERATIVE = 1, /* both consumer warpgroups share a tile, half of its rows each */
     PTXMM_PINGPONG = 2,    /* each consumer warpgroup has a tile of its own; they alternate main loop and epilogue */
     PTXMM_ONE_CTA = 3,     /* sm100: one issuing thread, accumulators in Tensor Memory */
-    PTXMM_CTA_PAIR = 4     /* sm100: two CTAs share a tile, B and the issuing thread */
+    PTXMM_CTA_PAIR = 4,    /* sm100: two CTAs share a tile, B and the issuing thread */
+    PTXMM_SPLIT = 5        /* K is split over the CTAs of a cluster, whose size is chosen at launch: 1 to 8 */
 };
 
 /* How a CTA finds its next tile. */

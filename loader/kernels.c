@@ -18,15 +18,16 @@ enum {
     type_h16 = PTXMM_BF16_OR_F16,
     algorithm_90_gemm = PTXMM_COOPERATIVE,
     algorithm_90_pingpong = PTXMM_PINGPONG,
+    algorithm_90_split = PTXMM_SPLIT,
     algorithm_100_gemm = PTXMM_ONE_CTA,
     algorithm_100_pair = PTXMM_CTA_PAIR,
     schedule_static = PTXMM_SCHEDULE_STATIC,
     schedule_clc = PTXMM_SCHEDULE_LAUNCH_CONTROL
 };
 
-/* Every row adds up the K-steps of an output element in order, in one accumulator, in one CTA: so
- * equal inputs give equal bits, whatever M, the grid and the SM budget are. A row that splits K
- * will need columns for these two facts. */
+/* Every row adds up in an order that depends on nothing that happens at run time, so equal inputs
+ * give equal bits. All but the split rows add up the K-steps of an output element in order, in one
+ * accumulator, in one CTA: those bits do not depend on M, the grid or the SM budget either. */
 static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
 #define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, \
                stages_, threads_, cluster_, next_, shared_)                                   \
@@ -48,7 +49,7 @@ static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
       .abi_version = PTXMM_ABI_VERSION,                                                       \
       .min_driver = PTXMM_MIN_DRIVER,                                                         \
       .deterministic = 1,                                                                     \
-      .batch_invariant = 1 },
+      .batch_invariant = algorithm_##sm##_##source != (int)PTXMM_SPLIT },
 #include "ptx/kernels.def"
 #undef KERNEL
 };

@@ -166,6 +166,8 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
     const struct ptxmm_candidate *candidate = &plan->info.candidate;
     block->raster = timing_raster(kernel, block->tiles_m,
                                   (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
+    if (kernel->algorithm == PTXMM_SPLIT)
+        block->groups = (uint32_t)candidate->groups;
     if (kernels_target_arch(kernel->target) >= 100)
         block->idesc = instruction_descriptor(problem, kernel);
     if (kernel->d == PTXMM_BF16_OR_F16 && problem->d.type == PTXMM_F16)
@@ -179,7 +181,8 @@ static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *pro
 {
     const struct ptxmm_candidate *candidate = &plan->info.candidate;
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    uint32_t cluster = kernel->cluster;
+    uint32_t cluster = (uint32_t)candidate->cluster;
+    plan->info.workspace_bytes = candidate->workspace_bytes;
     plan->info.grid = (uint32_t)candidate->ctas;
     plan->info.threads = kernel->threads;
     plan->info.cluster = cluster;
@@ -455,6 +458,12 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan,
     if (reads_c)
         CHECK_ADDRESS(c, ADDRESS_ALIGNMENT);
     CHECK_ADDRESS(d, ADDRESS_ALIGNMENT);
+    if (plan->info.workspace_bytes) {
+        CHECK_ADDRESS(workspace, ADDRESS_ALIGNMENT);
+        if (arguments->workspace_bytes < plan->info.workspace_bytes)
+            REFUSE("arguments.workspace_bytes is %" PRId64 ", must be at least %" PRId64,
+                   arguments->workspace_bytes, plan->info.workspace_bytes);
+    }
     if (plan->alpha_on_device)
         CHECK_ADDRESS(alpha_at, 4);
     if (plan->beta_on_device)
@@ -467,6 +476,7 @@ static enum ptxmm_status launch(const struct ptxmm_plan *plan,
     block.beta = plan->beta_on_device ? 0 : arguments->beta;
     block.alpha_at = arguments->alpha_at;
     block.beta_at = arguments->beta_at;
+    block.workspace = plan->info.workspace_bytes ? arguments->workspace : 0;
     if (plan->mm->checked) {
         status = check_owners(plan, &block, reads_ab ? arguments->a : 0,
                               reads_ab ? arguments->b : 0, error);

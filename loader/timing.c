@@ -20,6 +20,12 @@
  *            cycles used is 1.61 of 1.98 GHz. Ping-pong needs fewer cycles but more energy: 0.93 to
  *            0.98 of the cooperative kernel when sustained.
  *   [dram]   a device-to-device copy runs at 4265 of 4800 GB/s.
+ *   [sm]     the main loop of 128x256 tiles takes 48 KB in 1024 cycles, more was not seen.
+ *   [fabric] large products with tiles of 128x128 move about 14 TB/s from
+ *            the L2 to the SMs; rows that do not start on 128 bytes (1000^3) take a quarter more.
+ *   [split]  fits to every kernel's time on 15 small and thin shapes, 2026-11-29: the part goes
+ *            through shared memory as f32; and differences between 1 and 2 CTAs a cluster.
+ *   [ramp]   what small, memory-bound products take beyond their bytes.
  *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
  *            max(N/2, 32 + N/4) cycles in one CTA with 128 rows, max(N/2, 32 + N/8) in a pair with
  *            256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
@@ -35,9 +41,17 @@ static const struct timing {
     double load;              /* [tma]    from issue to data present */
     double epilogue;          /* [fit]    of a tile, fixed, ... */
     double epilogue_per_byte; /* [fit]    ... and per byte of D that one thread stores */
+    double sm_bytes;          /* [sm]     bytes a cycle that one SM loads at most */
+    double fabric;            /* [fabric] bytes a second from the L2 to all SMs */
+    double ramp;              /* [ramp]   seconds until the memory is busy, and after */
+    double split_start;       /* [split]  split kernels: once, ... */
+    double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
+    double exchange;          /* [split]  adding the parts of a cluster, beyond one part's epilogue */
+    double group;             /* [split]  one more group: its sums written and read back */
     double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
     double cooperative_clock; /* [power]  share of the highest clock that power allows; of ... */
     double pingpong_clock;    /* [power]  ... ping-pong */
+    double split_clock;       /* [power]  ... split: bound by memory, it draws less */
     double dram;              /* [dram]   share of the peak bandwidth that is reached */
     double l2;                /* [guess]  share of the L2 that operands can hold on to */
 } timings[] = {
@@ -46,10 +60,18 @@ static const struct timing {
       .issue = 40,
       .load = 1000,
       .epilogue = 300,
-      .epilogue_per_byte = 3.125,
+      .epilogue_per_byte = 6,
+      .sm_bytes = 56,
+      .fabric = 15e12,
+      .ramp = 1.5e-6,
+      .split_start = 3200,
+      .split_element = 0.3,
+      .exchange = 4000,
+      .group = 1500,
       .launch = 3000,
       .cooperative_clock = 0.81,
       .pingpong_clock = 0.79,
+      .split_clock = 0.95,
       .dram = 0.88,
       .l2 = 0.75 },
     { .arch = 100,
@@ -58,9 +80,17 @@ static const struct timing {
       .load = 1100,
       .epilogue = 400,
       .epilogue_per_byte = 3,
+      .sm_bytes = 56,
+      .fabric = 18e12,
+      .ramp = 1.5e-6,
+      .split_start = 0,
+      .split_element = 0,
+      .exchange = 0,
+      .group = 0,
       .launch = 4000,
       .cooperative_clock = 0.9,
       .pingpong_clock = 0.9,
+      .split_clock = 0.9,
       .dram = 0.91,
       .l2 = 0.75 },
 };
@@ -93,6 +123,9 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* Bytes of a cache line: rows that do not start on one touch one more. */
+enum { LINE = 128 };
+
 /* Bytes of a slice's operands that the tensor core takes per step of its K: 32 for every type. */
 enum { STEP_BYTES = 32 };
 
@@ -108,15 +141,32 @@ static int element_bits(enum ptxmm_type type)
     return problem_type_bits(type == PTXMM_BF16_OR_F16 ? PTXMM_F16 : type);
 }
 
+/* Split kernels whose tile is thin put the rows of B on the instruction's long side, see
+ * ptx/sm90/split.ptx. */
+static int is_swapped(const struct ptxmm_kernel_info *kernel)
+{
+    return kernel->algorithm == PTXMM_SPLIT &&
+           (kernel->tile_m < kernel->tile_n || kernel->tile_n == 64);
+}
+
 /* Tensor-core cycles of one K-slice of one tile, on each SM that shares it. [peak] [b200] */
 static double slice_cycles(const struct ptxmm_kernel_info *kernel)
 {
     // The step is bound by the products or by reading A and this SM's share of B from shared
     // memory, 128 bytes a cycle.
-    double n = kernel->tile_n, rows = step_rows(kernel);
+    int swapped = is_swapped(kernel);
+    double n = swapped ? kernel->tile_m : kernel->tile_n;
+    double m = swapped ? kernel->tile_n : kernel->tile_m, rows = step_rows(kernel);
     double step = larger(n / 2, (rows + n / kernel->cluster) * STEP_BYTES / 128);
     double steps = kernel->tile_k * element_bits(kernel->a) / 8.0 / STEP_BYTES;
-    return kernel->tile_m / kernel->cluster / rows * steps * step;
+    return m / kernel->cluster / rows * steps * step;
+}
+
+/* Bytes of one slot of the ring. */
+static double slot_bytes(const struct ptxmm_kernel_info *kernel)
+{
+    double rows = (double)(kernel->tile_m + kernel->tile_n) / kernel->cluster;
+    return rows * kernel->tile_k * element_bits(kernel->a) / 8.0;
 }
 
 /* Floating-point operations per SM and cycle: 2 * rows * N * (32 bytes of K) in N/2 cycles. [peak]
@@ -129,13 +179,15 @@ static double peak_flops(const struct ptxmm_kernel_info *kernel)
 /* Warpgroups of a CTA that store one tile together. */
 static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 {
-    return kernel->algorithm == PTXMM_COOPERATIVE ? kernel->threads / 128.0 - 1 : 1;
+    return kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT
+               ? kernel->threads / 128.0 - 1
+               : 1;
 }
 
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
  */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
-                              int64_t tiles, int64_t slices)
+                              int64_t tiles, int64_t slices, int64_t ranks, int64_t groups)
 {
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
@@ -143,12 +195,19 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
         .tiles = tiles,
         .slices = slices,
         .stages = (int)kernel->stages,
-        .accumulators = kernel->algorithm == PTXMM_COOPERATIVE ? 1 : 2,
-        .issue = timing->issue,
+        .accumulators =
+            kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT ? 1 : 2,
+        .issue = larger(timing->issue, slot_bytes(kernel) / timing->sm_bytes),
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead,
         .epilogue = timing->epilogue +
-                    timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8,
+                    timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8 +
+                    (kernel->algorithm == PTXMM_SPLIT
+                         ? timing->split_element * kernel->tile_m * kernel->tile_n *
+                               (ranks > 1 ? 2 : 1)
+                         : 0) +
+                    (ranks > 1 ? timing->exchange : 0) +
+                    (groups > 1 ? timing->group * (double)groups : 0),
     };
     struct ptxmm_model_result result;
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
@@ -186,29 +245,49 @@ static double dram_bytes(const struct timing *timing, const struct ptxmm_device 
     return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
 }
 
-void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+/* Two bounds that overlap, but not perfectly: the larger, and up to a fifth more where they are
+ * close. */
+static double together(double a, double b)
+{
+    double most = larger(a, b), least = a + b - most, share = least / most;
+    return most * (1 + share * share * share * share / 5);
+}
+
+/* Clusters of this many CTAs that run at a time, one CTA an SM. The parts of the chip from which a
+ * cluster may be made do not all have a multiple of 4 SMs: an H200 runs 66 clusters of 2, but 30 of
+ * 4 and 15 of 8 on 132 SMs (cuOccupancyMaxActiveClusters). */
+static int64_t clusters_at_a_time(int64_t sms, int64_t cluster)
+{
+    int64_t clusters = cluster <= 2 ? sms / cluster : sms * 10 / 11 / cluster;
+    return clusters > 0 ? clusters : 1;
+}
+
+/* The prediction with `cluster` CTAs a cluster and `groups` clusters a tile. */
+static void predict(const struct timing *timing, const struct ptxmm_device *device,
+                    const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
                     struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    const struct timing *timing = timing_of(kernels_target_arch(kernel->target));
-    assert(timing);
-
+    int is_split = kernel->algorithm == PTXMM_SPLIT;
     int64_t slices = ceil_div(problem->k, kernel->tile_k);
     int64_t tiles = ceil_div(problem->m, kernel->tile_m) * ceil_div(problem->n, kernel->tile_n);
     candidate->tiles = tiles;
-    if (tiles == 0)
-        return;
+    candidate->cluster = cluster;
+    candidate->groups = groups;
+    // Sums of all groups of all tiles in f32, then a counter per tile and rank.
+    candidate->workspace_bytes =
+        groups > 1 ? tiles * 4 * (groups * kernel->tile_m * kernel->tile_n + cluster) : 0;
 
-    // As many CTAs as there are SMs take ceil(tiles / SMs) rounds; no more CTAs than fill those
+    // As many clusters as fit take ceil(tiles / clusters) rounds; no more clusters than fill those
     // rounds evenly. Idle SMs leave power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to
     // 1 % where the tiles are a power of two.
     int64_t sms = device->sm_count;
     if (problem->prefer.sm_budget > 0)
         sms = smaller(sms, problem->prefer.sm_budget);
-    int64_t cluster = kernel->cluster, clusters = sms / cluster > 0 ? sms / cluster : 1;
-    int64_t rounds = ceil_div(tiles, clusters);
-    clusters = ceil_div(tiles, rounds);
-    candidate->waves = (double)tiles / (double)clusters;
+    int64_t items = tiles * groups, clusters = clusters_at_a_time(sms, cluster);
+    int64_t rounds = ceil_div(items, clusters);
+    clusters = ceil_div(items, rounds);
+    candidate->waves = (double)items / (double)clusters;
     // With launch control the grid has a cluster for every tile, and the hardware runs as many at a
     // time as fit.
     candidate->ctas =
@@ -222,15 +301,61 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
         m * n * (problem_type_bits(problem->d.type) + problem_type_bits(problem->c.type)) / 8;
     double highest = 1000.0 * device->clock_khz,
            bandwidth = (double)device->memory_bytes_per_second;
-    double clock = highest * (kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock
-                                                                  : timing->cooperative_clock);
+    double clock = highest * (is_split                               ? timing->split_clock
+                              : kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock
+                                                                    : timing->cooperative_clock);
 
-    double compute = pipeline_cycles(timing, kernel, rounds, slices) / clock;
-    double memory = dram_bytes(timing, device, problem, kernel, tiles, clusters, inputs, outputs) /
+    int64_t part = is_split ? ceil_div(slices, cluster * groups) : slices;
+    double compute = pipeline_cycles(timing, kernel, rounds, part, is_split ? cluster : 1, groups) /
+                     clock;
+    double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs, outputs) /
                     (timing->dram * bandwidth);
-    candidate->seconds = timing->launch / clock + larger(compute, memory);
-    candidate->tensor_busy = (double)tiles * (double)cluster * (double)slices *
+    double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
+    if (is_split)
+        loaded /= (double)cluster;
+    double aligned = problem_extent(problem, 'a').ld * element_bits(kernel->a) / 8 % LINE ||
+                             problem_extent(problem, 'b').ld * element_bits(kernel->a) / 8 % LINE
+                         ? 0.8
+                         : 1;
+    double fabric = loaded / (timing->fabric * aligned);
+    double start = timing->launch + (is_split ? timing->split_start : 0);
+    candidate->seconds =
+        start / clock + together(compute, together(memory + timing->ramp, fabric));
+    int64_t sharing = is_split ? 1 : cluster; // SMs that multiply a slice together
+    candidate->tensor_busy = (double)tiles * (double)sharing * (double)slices *
                              slice_cycles(kernel) / (device->sm_count * candidate->seconds * clock);
     candidate->compute_seconds = 2 * m * n * k / (peak_flops(kernel) * device->sm_count * highest);
     candidate->memory_seconds = (inputs + outputs) / bandwidth;
+}
+
+void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                    struct ptxmm_candidate *candidate)
+{
+    const struct ptxmm_kernel_info *kernel = candidate->kernel;
+    const struct timing *timing = timing_of(kernels_target_arch(kernel->target));
+    assert(timing);
+    if (problem->m == 0 || problem->n == 0)
+        return;
+    predict(timing, device, problem, kernel->cluster, 1, candidate);
+    if (kernel->algorithm != PTXMM_SPLIT)
+        return;
+
+    // A split kernel takes the cluster size, and the groups that the workspace allows, that promise
+    // the least time. No part of K is left without a slice.
+    static const int64_t sizes[] = { 1, 2, 3, 4, 8 };
+    enum { MOST_GROUPS = 64 };
+    int64_t slices = ceil_div(problem->k, kernel->tile_k);
+    struct ptxmm_candidate best = *candidate;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int64_t groups = 1; groups <= MOST_GROUPS; groups++) {
+            if (sizes[i] * groups > (slices > 0 ? slices : 1) || sizes[i] > device->sm_count)
+                break;
+            predict(timing, device, problem, sizes[i], groups, candidate);
+            if (candidate->workspace_bytes > problem->prefer.workspace_limit)
+                break;
+            if (candidate->seconds < best.seconds)
+                best = *candidate;
+        }
+    }
+    *candidate = best;
 }

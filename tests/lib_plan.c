@@ -159,7 +159,9 @@ static void launch_of_degenerate_problems(void **state)
     struct fixture *f = *state;
     struct ptxmm_gemm_args args;
     struct ptxmm_arguments arguments = case_arguments();
+    const char *square = "sm90_gemm_bf16_128x128";
     struct ptxmm_problem problem = case_problem(128, 128, 0);
+    problem.prefer.kernel = square;
     arguments.a = arguments.b = 0; // nothing is read of them
     memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
     assert_int_equal(args.k_slices, 0);
@@ -167,6 +169,7 @@ static void launch_of_degenerate_problems(void **state)
               CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
 
     problem = case_problem(128, 128, 64);
+    problem.prefer.kernel = square;
     arguments.alpha = 0;
     memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
     assert_true(args.alpha == 0 && args.k_slices == 1);
@@ -174,6 +177,7 @@ static void launch_of_degenerate_problems(void **state)
               args.tiles_n ? 128 : 0, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
 
     problem = case_problem(1, 8, 7); // A and D have one row each, of any pitch
+    problem.prefer.kernel = square;
     problem.b.ld = 8;
     arguments = case_arguments();
     memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
@@ -184,12 +188,14 @@ static void launch_of_degenerate_problems(void **state)
     assert_true(args.m == 1 && args.n == 8 && args.k_slices == 1);
 
     problem = case_problem(256, 64, 64); // a pitch of 2 GiB
+    problem.prefer.kernel = square;
     problem.a.ld = INT64_C(1) << 30;
     memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
     check_map((unsigned char *)&args.map_a, "a", arguments.a, 64, 256, UINT64_C(1) << 31, 64, 128,
               CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
 
     problem = case_problem((INT64_C(1) << 25) + 1, 64, 64); // more than 2^31 elements of D
+    problem.prefer.kernel = square;
     memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
     assert_true(args.m == (1 << 25) + 1 && args.tiles_m == (1 << 18) + 1);
 }

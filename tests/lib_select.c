@@ -235,13 +235,19 @@ static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_dev
     int64_t sms = p->prefer.sm_budget && p->prefer.sm_budget < device->sm_count
                       ? p->prefer.sm_budget
                       : device->sm_count;
-    if (kernel->schedule == PTXMM_SCHEDULE_STATIC && kernel->cluster == 1) {
-        assert_true(c->ctas >= 1 && c->ctas <= sms && c->ctas <= tiles);
+    int64_t items = tiles * c->groups;
+    assert_true(c->groups >= 1 && c->cluster >= 1 && c->ctas % c->cluster == 0);
+    assert_true(c->workspace_bytes <= p->prefer.workspace_limit);
+    assert_true((c->workspace_bytes > 0) == (c->groups > 1));
+    if (kernel->algorithm == PTXMM_SPLIT)
+        assert_true(c->cluster <= 8 && c->ctas <= (sms > c->cluster ? sms : c->cluster));
+    if (kernel->schedule == PTXMM_SCHEDULE_STATIC && c->cluster == 1) {
+        assert_true(c->ctas >= 1 && c->ctas <= sms && c->ctas <= items);
         // No more rounds than all SMs would take, and no CTA that could be left out.
-        int64_t rounds = (tiles + sms - 1) / sms;
-        assert_true((tiles + c->ctas - 1) / c->ctas == rounds);
-        assert_true(c->ctas == 1 || (tiles + c->ctas - 2) / (c->ctas - 1) > rounds);
-        assert_true(fabs(c->waves - (double)tiles / (double)c->ctas) < 1e-9);
+        int64_t rounds = (items + sms - 1) / sms;
+        assert_true((items + c->ctas - 1) / c->ctas == rounds);
+        assert_true(c->ctas == 1 || (items + c->ctas - 2) / (c->ctas - 1) > rounds);
+        assert_true(fabs(c->waves - (double)items / (double)c->ctas) < 1e-9);
     }
     // The roofline is a bound, and it is what it says.
     assert_true(c->seconds > c->compute_seconds && c->seconds > c->memory_seconds);
@@ -367,7 +373,7 @@ static void small_problems(void **unused)
     struct ptxmm_candidate candidates[MOST];
     struct ptxmm_problem problem = case_problem(1024, 1024, 1024);
     choose(&device, &problem, candidates);
-    assert_string_equal(candidates[0].kernel->name, "sm90_gemm_bf16_128x128");
+    assert_string_equal(candidates[0].kernel->name, "sm90_gemm_bf16_128x64");
     problem.prefer.kernel = bf16_kernel;
     choose(&device, &problem, candidates);
     assert_string_equal(candidates[0].kernel->name, bf16_kernel);
