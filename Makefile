@@ -33,11 +33,8 @@ $(BUILD)/%.o: %.c
 	@echo "CC $<"
 	@$(CC) $(ALL_CFLAGS) $(FLAGS_$(notdir $<)) -c $< -o $@
 
-# Rounding modes are changed at run time here.
-FLAGS_exec_float.c := -frounding-math -ffp-contract=off
-FLAGS_exec_cvt.c   := -frounding-math -ffp-contract=off
-FLAGS_exec_int.c   := -O3
-FLAGS_exec_bits.c  := -O3
+# Loops over the lanes of a warp.
+$(foreach f,exec_int exec_bits exec_float exec_cvt exec_mem,$(eval FLAGS_$f.c := -O3))
 
 $(LIB).a: $(OBJ)
 	@mkdir -p $(@D)
