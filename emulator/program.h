@@ -134,11 +134,26 @@ enum suboperation {                             // inst.sub
     SUB_GLOBAL_ADDRESS, SUB_RANK, SUB_BOX_DIM, SUB_GLOBAL_DIM, SUB_GLOBAL_STRIDE, SUB_ELEMENT_STRIDE,
     SUB_ELEMTYPE, SUB_INTERLEAVE_LAYOUT, SUB_SWIZZLE_MODE, SUB_SWIZZLE_ATOMICITY, SUB_FILL_MODE,
     // createpolicy and prefetch levels and priorities
-    SUB_L1, SUB_L2, SUB_EVICT_LAST, SUB_EVICT_NORMAL, SUB_EVICT_FIRST, SUB_EVICT_UNCHANGED
+    SUB_L1, SUB_L2, SUB_EVICT_LAST, SUB_EVICT_NORMAL, SUB_EVICT_FIRST, SUB_EVICT_UNCHANGED,
+    // tcgen05.mma collector; tcgen05.cp multicast and (sub2) source format; tensor copies of rows
+    SUB_FILL, SUB_USE, SUB_LASTUSE, SUB_DISCARD,
+    SUB_WARPX2_02_13, SUB_WARPX2_01_23, SUB_WARPX4,
+    SUB_B4X16_P64, SUB_B6X16_P32,
+    SUB_GATHER4, SUB_SCATTER4
+};
+
+enum tcgen_kind {                               // inst.kind
+    KIND_NONE, KIND_F16, KIND_TF32, KIND_F8F6F4, KIND_I8, KIND_MXF8F6F4, KIND_MXF4, KIND_MXF4NVF4
+};
+
+enum tcgen_shape {                              // inst.shape: tcgen05.ld and st, then cp
+    SHAPE_NONE, SHAPE_32X32B, SHAPE_16X64B, SHAPE_16X128B, SHAPE_16X256B, SHAPE_16X32BX2,
+    SHAPE_128X256B, SHAPE_4X256B, SHAPE_128X128B, SHAPE_64X128B, SHAPE_32X128B
 };
 
 enum space {                                    // inst.space: of the address; SP_GENERIC when no space is written
-    SP_GENERIC, SP_GLOBAL, SP_SHARED, SP_SHARED_CLUSTER, SP_LOCAL, SP_CONST, SP_PARAM
+    SP_GENERIC, SP_GLOBAL, SP_SHARED, SP_SHARED_CLUSTER, SP_LOCAL, SP_CONST, SP_PARAM,
+    SP_TENSOR               // Tensor Memory: lane << 16 | column
 };
 // .shared and .shared::cta are SP_SHARED. ld/st.param of a device function's parameters have SP_PARAM with an ADDR_FRAME
 // base (per thread, writable); kernel parameters have an ADDR_PARAM base, or a register.
@@ -181,8 +196,11 @@ enum scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };   // 
 #define INST_TRANS_B        (1u << 30)
 #define INST_SHIFTAMT       (1u << 31)          // bfind.shiftamt
 #define INST_TRY            INST_SHIFTAMT       // mbarrier.try_wait (test_wait without)
+#define INST_PACK           INST_TRANS          // tcgen05.ld .pack::16b, st .unpack::16b
+#define INST_ASHIFT         INST_SHIFTAMT       // tcgen05.mma .ashift
+#define INST_SCALE_VEC      INST_CC             // tcgen05.mma block size spelled .scale_vec::NX
 
-#define INST_OPERANDS 7
+#define INST_OPERANDS 8
 
 enum guard { GUARD_NONE, GUARD_TRUE, GUARD_FALSE };     // @p is GUARD_TRUE, @!p is GUARD_FALSE
 
@@ -195,11 +213,14 @@ struct inst {
     uint8_t rnd, cmp, sub;  // enum rounding, compare, suboperation (setp.and/.or/.xor combine: sub)
     uint8_t space, space2;  // enum space: of the address; copies: destination, source
     uint8_t sem, scope;     // enum memory_semantics, scope
-    uint8_t vec;            // .v2 .v4 .v8, ldmatrix .x1 .x2 .x4: number of elements; 1 without
-    uint8_t dim;            // tensor copies: 1..5
+    uint8_t vec;            // .v2 .v4 .v8, ldmatrix and tcgen05 .x1 .. .x128: number of elements; 1 without
+    uint8_t dim;            // tensor copies: 1..5; launch control: 1 2 3 for x y z
     uint8_t nopnd;          // number of slots of the form
     uint8_t sub2;           // enum suboperation: shf mode, createpolicy secondary priority
     uint8_t dst;            // bit s: slot s is a destination
+    uint8_t cta_group;      // tcgen05, tensor copies: 1 or 2; 0 when not written
+    uint8_t kind, shape;    // enum tcgen_kind, tcgen_shape
+    uint8_t block;          // tcgen05.mma: elements per scale factor, 16 or 32
     uint16_t m, n, k;       // wgmma, mma: shape
     void (*exec)(void);     // the machine's: whatever it dispatches on
     struct operand o[INST_OPERANDS];
@@ -287,6 +308,7 @@ struct function {
     bool uses_setmaxnreg;
     bool uses_cluster;      // names anything of clusters
     bool uses_launch_dependents;
+    uint8_t cta_groups;     // bit g: has tcgen05 instructions of .cta_group::g
     bool recursive;         // may call itself, directly or not, or calls through a pointer
     uint32_t max_frame;     // kernels: deepest sum of frames over the call graph; 0 if recursive
     const struct label *labels; uint32_t nlabels;       // in order of pc
@@ -296,7 +318,8 @@ struct where {              // of one instruction
     uint32_t file;          // index into files; 0 is the PTX text itself
     uint32_t line;          // in that file
     uint32_t ptx_line;      // line of the PTX text
-    uint32_t text, len;     // slice of program.text: the statement without guard and semicolon... as written
+    uint32_t text, len;     // slice of program.text: the statement as written, without its semicolon
+    uint32_t func;          // index into funcs
 };
 
 struct program {
