@@ -67,7 +67,7 @@ static const char *const test_ptx =
     ".visible .entry most() .maxntid 128, 1, 1 { ret; }\n"
     ".visible .entry pair() .reqnctapercluster 2, 1, 1 { ret; }\n"
     ".visible .entry explicit() .explicitcluster { ret; }\n"
-    ".visible .entry greedy() .maxntid 512, 1, 1 .maxnreg 160 { ret; }\n"
+    ".visible .entry greedy() .maxntid 512, 1, 1 .maxnreg 160 {\n  setmaxnreg.dec.sync.aligned.u32 40; ret; }\n"
     ".extern .shared .align 16 .b8 dyn[];\n"
     ".visible .entry shared(.param .u64 p) {\n"
     "  .shared .align 16 .b8 fixed[4096]; .reg .b32 t; mov.u32 t, dyn; st.shared.u32 [t], t; mov.u32 t, fixed; st.shared.u32 [t], t; ret; }\n";
