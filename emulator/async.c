@@ -125,6 +125,7 @@ void async_post(struct machine *m, struct async_job *job, unsigned step, enum as
 
     switch (m->config.policy) {
     case POLICY_EARLY:
+        machine_interrupt(m);
         break;
     case POLICY_LATE:
         event.time += LATE + below(m, LATE / 4);

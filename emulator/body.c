@@ -65,7 +65,7 @@ static void join_modifiers(struct parser *ps, struct token *op)
 
 static struct where here(struct parser *ps, const struct token *at)
 {
-    struct where w = {.ptx_line = at->line, .line = at->line};
+    struct where w = {.ptx_line = at->line, .line = at->line, .func = ps->func};
 
     if (ps->has_loc) {
         w.file = ps->loc_file | WHERE_NUMBERED;

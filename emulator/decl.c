@@ -75,7 +75,7 @@ void decl_reg(struct parser *ps)
             const struct token at = ps->lex.tok;
             const uint64_t n = at.u;
 
-            if (at.kind != TOK_INT || n == 0 || n > MAX_REGS)
+            if (at.kind != TOK_INT || n > MAX_REGS)
                 FAIL(ps, &at, "expected a number of registers");
             parse_next(ps);
             parse_expect(ps, '>');

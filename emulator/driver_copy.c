@@ -305,9 +305,11 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, C
 
 // ---- two and three dimensions -------------------------------------------------------------------------------------
 
-static CUresult place(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch, size_t height, size_t x, size_t y,
-                      size_t z, struct side *side)
+static CUresult place(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch, size_t height, size_t width, size_t x,
+                      size_t y, size_t z, struct side *side)
 {
+    if (pitch < width || pitch - width < x)
+        return CUDA_ERROR_INVALID_VALUE;
     switch (type) {
     case CU_MEMORYTYPE_HOST:
         *side = on_host(host);
@@ -339,10 +341,10 @@ static CUresult copy_2d(struct context *ctx, CUstream stream, bool sync, const C
         return CUDA_SUCCESS;
     // A pitch of 0 means rows that touch.
     CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch ? p->dstPitch : p->dstXInBytes + c.width,
-                                p->Height, p->dstXInBytes, p->dstY, 0, &c.to);
+                                p->Height, c.width, p->dstXInBytes, p->dstY, 0, &c.to);
     if (result == CUDA_SUCCESS)
         result = place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch ? p->srcPitch : p->srcXInBytes + c.width,
-                           p->Height, p->srcXInBytes, p->srcY, 0, &c.from);
+                           p->Height, c.width, p->srcXInBytes, p->srcY, 0, &c.from);
     return result == CUDA_SUCCESS ? submit(ctx, stream, sync, &c) : result;
 }
 
@@ -369,10 +371,10 @@ CUresult copy_from_3d(const CUDA_MEMCPY3D *p, struct copy *c)
     if (c->width == 0 || c->rows == 0 || c->slices == 0)
         return CUDA_SUCCESS;
     CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch ? p->dstPitch : p->dstXInBytes + c->width,
-                                p->dstHeight ? p->dstHeight : p->dstY + c->rows, p->dstXInBytes, p->dstY, p->dstZ, &c->to);
+                                p->dstHeight ? p->dstHeight : p->dstY + c->rows, c->width, p->dstXInBytes, p->dstY, p->dstZ, &c->to);
     if (result == CUDA_SUCCESS)
         result = place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch ? p->srcPitch : p->srcXInBytes + c->width,
-                           p->srcHeight ? p->srcHeight : p->srcY + c->rows, p->srcXInBytes, p->srcY, p->srcZ, &c->from);
+                           p->srcHeight ? p->srcHeight : p->srcY + c->rows, c->width, p->srcXInBytes, p->srcY, p->srcZ, &c->from);
     return result;
 }
 

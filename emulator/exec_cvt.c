@@ -1,7 +1,7 @@
 /*
  * Conversions, to the bit as an H200 does them.
  */
-#include "exec.h"
+#include "exec_loop.h"
 
 #include <math.h>
 
@@ -242,9 +242,105 @@ static uint64_t convert(const struct inst *in, uint64_t a, uint64_t b)
     return float_to_float(in, a);
 }
 
+/* ---- whole rows of the common forms ---- */
+
+/* Plain rounding to nearest of f32, and integers of which low bits are kept. */
+enum form { FORM_OTHER, FORM_F16X2, FORM_BF16X2, FORM_F16, FORM_BF16, FORM_WIDEN_S32, FORM_WIDEN_U32,
+            FORM_NARROW, FORM_U16, FORM_F32_F16, FORM_F32_S32, FORM_F32_U32 };
+
+static bool is_32(const struct operand *op)
+{
+    return op->kind == OPND_REG && op->bank == BANK_32;
+}
+
+static enum form form_of(const struct inst *in)
+{
+    const enum type to = (enum type)in->type[0], from = (enum type)in->type[1];
+    const struct operand *d = &in->o[0], *a = &in->o[1];
+
+    if (in->flags & (INST_FTZ | INST_SAT | INST_SATFINITE | INST_RELU) || d->kind != OPND_REG)
+        return FORM_OTHER;
+    if (from == TY_F32 && in->rnd == RND_RN && is_32(d))
+        switch (to) {
+        case TY_F16X2: return FORM_F16X2;
+        case TY_BF16X2: return FORM_BF16X2;
+        case TY_F16: return FORM_F16;
+        case TY_BF16: return FORM_BF16;
+        default: return FORM_OTHER;
+        }
+    if (d->bank == BANK_64 && is_32(a) && type_bits(to) == 64) {
+        if (from == TY_S32)
+            return FORM_WIDEN_S32;
+        if (from == TY_U32 || from == TY_U16)
+            return FORM_WIDEN_U32;
+    }
+    if (is_32(d) && (to == TY_U32 || to == TY_S32) && a->kind == OPND_REG && a->bank == BANK_64 &&
+        (from == TY_U64 || from == TY_S64))
+        return FORM_NARROW;
+    if (is_32(d) && is_32(a)) {
+        if (to == TY_U16 && (from == TY_U32 || from == TY_S32) && type_bits((enum type)d->type) <= 32)
+            return FORM_U16;
+        if (to == TY_U32 && from == TY_U16)
+            return FORM_U16;
+        if (to == TY_F32 && in->rnd == RND_RN && from == TY_S32)
+            return FORM_F32_S32;
+        if (to == TY_F32 && in->rnd == RND_RN && from == TY_U32)
+            return FORM_F32_U32;
+        if (to == TY_F32 && from == TY_F16)
+            return FORM_F32_F16;
+    }
+    return FORM_OTHER;
+}
+
+static inline uint32_t f32_of_half(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000) << 16, m = h & 0x7fff;
+
+    if (m > 0x7c00)
+        return NAN_F32;
+    if (m == 0x7c00)
+        return sign | 0x7f800000;
+    if (m < 0x400)
+        return sign | bits_of_float((float)m * 0x1p-24f);
+    return sign | ((m << 13) + 0x38000000);
+}
+
+static enum flow convert_rows(struct warp *w, const struct inst *in, uint32_t mask, enum form form)
+{
+    switch (form) {
+    case FORM_F16X2: BINARY32(half_of_f32(a[l]) << 16 | half_of_f32(b[l]));
+    case FORM_BF16X2: BINARY32(bf16_of_f32(a[l]) << 16 | bf16_of_f32(b[l]));
+    case FORM_F16: UNARY32(half_of_f32(a[l]));
+    case FORM_BF16: UNARY32(bf16_of_f32(a[l]));
+    case FORM_NARROW: NARROW(a[l]);
+    case FORM_U16: UNARY32(a[l] & 0xffff);
+    case FORM_F32_S32: UNARY32(bits_of_float((float)(int32_t)a[l]));
+    case FORM_F32_U32: UNARY32(bits_of_float((float)a[l]));
+    case FORM_F32_F16: UNARY32(f32_of_half(a[l]));
+    default:
+        break;
+    }
+    const struct span s = span_of(mask);
+    uint32_t ta[LANES], defined = UINT32_MAX;
+    uint64_t d[LANES];
+    const uint32_t *const a = row32(w, &in->o[1], ta, s, &defined);
+    if (form == FORM_WIDEN_S32)
+        EACH_LANE(s, d[l] = (uint64_t)(int64_t)(int32_t)a[l]);
+    else if (in->type[1] == TY_U16)
+        EACH_LANE(s, d[l] = a[l] & 0xffff);
+    else
+        EACH_LANE(s, d[l] = a[l]);
+    put64(w, &in->o[0], s, d, defined);
+    return FLOW_NEXT;
+}
+
 enum flow op_cvt(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const bool two = in->o[2].kind != OPND_NONE;
+    const enum form form = form_of(in);
+
+    if (form != FORM_OTHER)
+        return convert_rows(w, in, mask, form);
     uint32_t defined = warp_defined(w, &in->o[1]);
 
     if (two)

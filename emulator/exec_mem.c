@@ -1,79 +1,124 @@
 /*
- * Loads, stores, atomics, and the address instructions.
+ * Loads and stores.
+ *
+ * As a rule all lanes of a warp reach into one area: their CTA's shared memory, one allocation,
+ * their local memories. Then bounds, alignment and mbarriers are looked at once for all of them.
+ * Where the rule fails, or a check does, each lane goes its own way and the trap finds its lane.
  */
-#include "exec.h"
+#include "reach.h"
 
-#include "async.h"
-#include "floats.h"
-#include "valid.h"
+/* ---- one area for all lanes ---- */
 
-/* ---- one lane's place ---- */
+/* The byte of lane l at address a is data[a - origin + l * stride], its bit in valid likewise. */
+struct area {
+    enum space space;
+    uint8_t *data, *valid;      /* valid NULL: always */
+    uint64_t origin;
+    size_t stride, valid_stride;
+};
 
-/* The space an operand really means: parameters of device functions lie in the thread's frame. */
-static enum space space_of(const struct inst *in, const struct operand *address)
+static void addresses(const struct warp *w, const struct operand *op, struct span s, uint64_t *at)
 {
-    if (in->space == SP_PARAM && address->base == ADDR_FRAME)
-        return SP_LOCAL;
-    return (enum space)in->space;
+    if (op->base != ADDR_REG) {
+        const uint64_t a = warp_address(w, op, s.lo);
+        for (unsigned l = s.lo; l < s.hi; l++)
+            at[l] = a;
+    } else if (op->bank == BANK_32) {
+        const uint32_t *row = w->r.r32[op->reg], off = (uint32_t)op->off;
+        for (unsigned l = s.lo; l < s.hi; l++)
+            at[l] = row[l] + off;
+    } else {
+        const uint64_t *row = w->r.r64[op->reg], off = (uint64_t)op->off;
+        for (unsigned l = s.lo; l < s.hi; l++)
+            at[l] = row[l] + off;
+    }
 }
 
-static bool misaligned(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
-                       unsigned size)
+/* False: look at the lanes one by one. */
+static bool common_area(struct warp *w, enum space space, const uint64_t *at, struct span s,
+                        unsigned size, bool write, struct area *area)
 {
-    if (!(address & (size - 1)))
-        return false;
-    warp_trap_at(w, in, (int)lane, TRAP_MISALIGNED, address, "must be a multiple of %u", size);
-    return true;
-}
+    uint64_t least = UINT64_MAX, most = 0, low = 0;
+    struct mem_ref ref;
 
-static bool meets_mbarrier(struct warp *w, const struct inst *in, unsigned lane,
-                           const struct place *p, unsigned size, bool write)
-{
-    if (async_smem_touch(p->cta, p->offset, size, write))
+    for (uint32_t left = s.mask; left; left &= left - 1) {
+        const uint64_t a = at[__builtin_ctz(left)];
+        least = a < least ? a : least;
+        most = a > most ? a : most;
+        low |= a;
+    }
+    if (low & (size - 1))
         return false;
-    warp_trap_at(w, in, (int)lane, TRAP_MBARRIER_MEMORY, p->offset, "%u bytes of shared memory",
-                 size);
-    return true;
-}
-
-/* Address of the lane, checked for definition and alignment, and what lies there. */
-static inline bool reach(struct warp *w, const struct inst *in, const struct operand *address,
-                         enum space space, unsigned lane, unsigned size, enum access access,
-                         struct place *p)
-{
-    const uint64_t at = warp_address(w, address, lane);
-
-    if (misaligned(w, in, lane, at, size))
-        return false;
-    if (space == SP_SHARED) {
-        const struct cta *cta = w->cta;
-        const uint64_t offset = at - ((uint64_t)cta->rank << SMEM_RANK_SHIFT);
-        if (offset >= SMEM_START && offset + size <= cta->smem_end) {
-            *p = (struct place){
-                .space = SP_SHARED, .data = cta->bytes + offset, .valid = cta->valid,
-                .valid_at = offset, .room = size, .cta = w->cta, .offset = (uint32_t)offset,
-            };
-            return !meets_mbarrier(w, in, lane, p, size, access == ACCESS_WRITE);
-        }
-    } else if (space == SP_GLOBAL || (space == SP_GENERIC && at < WINDOW_SHARED)) {
-        struct mem_ref ref;
-        if (mem_translate(w->m->mem, &w->m->cache, at, size, access == ACCESS_WRITE, &ref) ==
-            MEM_OK) {
-            *p = (struct place){ .space = SP_GLOBAL, .data = ref.host, .valid = ref.valid,
-                                 .valid_at = ref.at, .room = size };
-            return true;
+    uint64_t window = 0;
+    if (space == SP_GENERIC) {
+        if (most < WINDOW_SHARED) {
+            space = SP_GLOBAL;
+        } else if (least >= WINDOW_SHARED && most < WINDOW_LOCAL) {
+            space = SP_SHARED;
+            window = WINDOW_SHARED;
+        } else {
+            return false;
         }
     }
-    if (!warp_place(w, in, lane, space, at, size, access, p))
+    *area = (struct area){ .space = space };
+    switch (space) {
+    case SP_SHARED: {
+        struct cta *cta = w->cta;
+        const uint64_t base = window + ((uint64_t)cta->rank << SMEM_RANK_SHIFT);
+        if (least < base + SMEM_START || most - base + size > cta->smem_end)
+            return false;
+        const uint32_t first = (uint32_t)(least - base);
+        if (!async_smem_touch(cta, first, (uint32_t)(most - least) + size, write))
+            return false;
+        area->data = cta->bytes;
+        area->valid = cta->valid;
+        area->origin = base;
+        return true;
+    }
+    case SP_GLOBAL:
+        if (mem_translate(w->m->mem, &w->m->cache, least, most - least + size, write, &ref) !=
+            MEM_OK)
+            return false;
+        area->data = ref.host - ref.at;
+        area->valid = ref.valid;
+        area->origin = least - ref.at;
+        return true;
+    case SP_LOCAL:
+        if (!w->local || most > w->local_size || size > w->local_size - most)
+            return false;
+        area->data = w->local;
+        area->valid = w->local_valid;
+        area->stride = w->local_size;
+        area->valid_stride = valid_bytes(w->local_size);
+        return true;
+    case SP_PARAM:
+        if (write || least < PARAM_START || most - PARAM_START + size > w->grid->param_bytes)
+            return false;
+        area->data = w->grid->params;
+        area->origin = PARAM_START;
+        return true;
+    default:
         return false;
-    return p->space != SP_SHARED ||
-           !meets_mbarrier(w, in, lane, p, size, access == ACCESS_WRITE);
+    }
 }
 
-static inline uint32_t valid_bits(const struct place *p, unsigned at, unsigned n)
+/* Whether all of `size` bytes (a power of two up to 8) at an aligned place are valid. */
+static inline bool whole(const uint8_t *valid, uint64_t at, unsigned size)
 {
-    return p->valid ? valid_get(p->valid, p->valid_at + at, n)
-                    : (uint32_t)((UINT64_C(1) << n) - 1);
+    if (size == 8)
+        return valid[at / 8] == 0xff;
+    const unsigned all = (1u << size) - 1;
+    return (valid[at / 8] >> at % 8 & all) == all;
+}
+
+static inline void mark(uint8_t *valid, uint64_t at, unsigned size, bool on)
+{
+    if (size == 8) {
+        valid[at / 8] = on ? 0xff : 0;
+        return;
+    }
+    const unsigned bits = ((1u << size) - 1) << at % 8;
+    valid[at / 8] = (uint8_t)(on ? valid[at / 8] | bits : valid[at / 8] & ~bits);
 }
 
 /* ---- loads ---- */
@@ -88,12 +133,11 @@ static inline uint64_t extend(enum type type, uint64_t v)
     }
 }
 
-static inline uint64_t fetch(const uint8_t *from, unsigned size)
+/* What the destination register holds of an element. */
+static inline uint64_t shape(const struct inst *in, const struct operand *to, uint64_t v)
 {
-    uint64_t v = 0;
-
-    memcpy(&v, from, size);
-    return v;
+    v = extend((enum type)in->type[0], v);
+    return type_bits((enum type)to->type) == 16 ? v & 0xffff : v;
 }
 
 /* Puts the bytes of all elements, as read for one lane, into the destination. */
@@ -101,7 +145,7 @@ static inline void deliver(struct warp *w, const struct inst *in, const struct o
                            unsigned lane, const struct place *p, unsigned size)
 {
     const struct program *program = w->grid->program;
-    const uint32_t all = size < 32 ? (1u << size) - 1 : UINT32_MAX;
+    const uint32_t all = (1u << size) - 1;
 
     if (size == 16) {
         for (unsigned half = 0; half < 2; half++) {
@@ -115,10 +159,77 @@ static inline void deliver(struct warp *w, const struct inst *in, const struct o
     for (unsigned i = 0; i < in->vec; i++) {
         const struct operand *e = operand_element(program, to, i);
         const bool defined = valid_bits(p, i * size, size) == all;
-        uint64_t v = extend((enum type)in->type[0], fetch(p->data + i * size, size));
-        if (e->kind == OPND_REG && e->bank == BANK_32 && type_bits((enum type)e->type) == 16)
-            v &= 0xffff;
-        warp_set(w, e, lane, v, defined);
+        warp_set(w, e, lane, shape(in, e, fetch(p->data + i * size, size)), defined);
+    }
+}
+
+#define LOAD_ROW(ctype, dtype) do { \
+        dtype *const row = d; \
+        for (unsigned l = s.lo; l < s.hi; l++) { \
+            if (!(s.mask >> l & 1)) \
+                continue; \
+            const uint64_t at_ = at[l] - area->origin + skip; \
+            ctype v; \
+            memcpy(&v, area->data + at_ + l * area->stride, sizeof v); \
+            row[l] = (dtype)v; \
+            if (!area->valid || whole(area->valid + l * area->valid_stride, at_, sizeof v)) \
+                defined |= 1u << l; \
+        } \
+    } while (0)
+
+/* One element for all lanes, zero-extended, into d. */
+static uint32_t load_row(const struct area *area, const uint64_t *at, struct span s, unsigned skip,
+                         unsigned size, bool wide, void *d)
+{
+    uint32_t defined = 0;
+
+    if (wide) {
+        switch (size) {
+        case 1: LOAD_ROW(uint8_t, uint64_t); break;
+        case 2: LOAD_ROW(uint16_t, uint64_t); break;
+        case 4: LOAD_ROW(uint32_t, uint64_t); break;
+        default: LOAD_ROW(uint64_t, uint64_t); break;
+        }
+    } else {
+        switch (size) {
+        case 1: LOAD_ROW(uint8_t, uint32_t); break;
+        case 2: LOAD_ROW(uint16_t, uint32_t); break;
+        default: LOAD_ROW(uint32_t, uint32_t); break;
+        }
+    }
+    return defined;
+}
+
+static void load_area(struct warp *w, const struct inst *in, struct span s, const struct area *area,
+                      const uint64_t *at, unsigned size)
+{
+    const struct program *program = w->grid->program;
+    const enum type type = (enum type)in->type[0];
+    const bool narrow = size < 4;
+
+    for (unsigned i = 0; i < in->vec; i++) {
+        const struct operand *e = operand_element(program, &in->o[0], i);
+        if (e->kind != OPND_REG)
+            continue;
+        if (e->bank == BANK_64) {
+            uint64_t *row = w->r.r64[e->reg];
+            const uint32_t defined = load_row(area, at, s, i * size, size, true, row);
+            if (size < 8 && type_signed(type))
+                for (uint32_t left = s.mask; left; left &= left - 1) {
+                    const unsigned l = (unsigned)__builtin_ctz(left);
+                    row[l] = extend(type, row[l]);
+                }
+            w->r.def64[e->reg] = (w->r.def64[e->reg] & ~s.mask) | defined;
+            continue;
+        }
+        uint32_t *row = w->r.r32[e->reg];
+        const uint32_t defined = load_row(area, at, s, i * size, size, false, row);
+        if (narrow)
+            for (uint32_t left = s.mask; left; left &= left - 1) {
+                const unsigned l = (unsigned)__builtin_ctz(left);
+                row[l] = (uint32_t)shape(in, e, row[l]);
+            }
+        w->r.def32[e->reg] = (w->r.def32[e->reg] & ~s.mask) | defined;
     }
 }
 
@@ -127,20 +238,21 @@ static enum flow load(struct warp *w, const struct inst *in, uint32_t mask)
     const struct operand *to = &in->o[0], *address = &in->o[1];
     const enum space space = space_of(in, address);
     const unsigned size = type_bits((enum type)in->type[0]) / 8, all = size * in->vec;
+    const struct span s = span_of(mask);
+    uint64_t at[LANES];
+    struct area area;
     struct place p;
 
     if (!warp_need(w, in, address, mask, "the address"))
         return FLOW_TRAP;
-    if (space == SP_PARAM && address->base == ADDR_PARAM) {
-        if (!reach(w, in, address, space, (unsigned)__builtin_ctz(mask), all, ACCESS_READ, &p))
-            return FLOW_TRAP;
-        for (uint32_t left = mask; left; left &= left - 1)
-            deliver(w, in, to, (unsigned)__builtin_ctz(left), &p, size);
+    addresses(w, address, s, at);
+    if (size <= 8 && common_area(w, space, at, s, all, false, &area)) {
+        load_area(w, in, s, &area, at, size);
         return FLOW_NEXT;
     }
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
-        if (!reach(w, in, address, space, lane, all, ACCESS_READ, &p))
+        if (!reach(w, in, at[lane], space, lane, all, ACCESS_READ, &p))
             return FLOW_TRAP;
         deliver(w, in, to, lane, &p, size);
     }
@@ -159,20 +271,6 @@ enum flow op_ldu(struct warp *w, const struct inst *in, uint32_t mask)
 
 /* ---- stores ---- */
 
-/* Writes bytes of which the low `defined` bits say whether anybody made them. */
-static inline void put(struct warp *w, const struct place *p, unsigned at, const void *bytes,
-                       unsigned size, bool defined)
-{
-    const uint32_t all = (uint32_t)((UINT64_C(1) << size) - 1);
-    const uint32_t valid = defined ? all : 0;
-
-    if (!memcmp(p->data + at, bytes, size) && valid_bits(p, at, size) == valid)
-        return;
-    memcpy(p->data + at, bytes, size);
-    valid_put(p->valid, p->valid_at + at, size, valid);
-    machine_progress(w->m);
-}
-
 static enum flow undefined_store(struct warp *w, const struct inst *in, unsigned lane,
                                  uint64_t address, unsigned element)
 {
@@ -182,371 +280,103 @@ static enum flow undefined_store(struct warp *w, const struct inst *in, unsigned
     return warp_trap_at(w, in, (int)lane, TRAP_UNDEFINED, address, "the stored value");
 }
 
+#define STORE_ROW(ctype, stype) do { \
+        const stype *const row = d; \
+        for (unsigned l = s.lo; l < s.hi; l++) { \
+            if (!(s.mask >> l & 1)) \
+                continue; \
+            const uint64_t at_ = at[l] - area->origin + skip; \
+            uint8_t *const to = area->data + at_ + l * area->stride; \
+            uint8_t *const valid = area->valid + l * area->valid_stride; \
+            const bool on = defined >> l & 1; \
+            const ctype v = (ctype)row[l]; \
+            ctype old; \
+            memcpy(&old, to, sizeof old); \
+            changed |= old != v || whole(valid, at_, sizeof v) != on; \
+            memcpy(to, &v, sizeof v); \
+            mark(valid, at_, sizeof v, on); \
+        } \
+    } while (0)
+
+/* One element of all lanes; whether memory is different afterwards. */
+static bool store_row(const struct area *area, const uint64_t *at, struct span s, unsigned skip,
+                      unsigned size, bool wide, const void *d, uint32_t defined)
+{
+    bool changed = false;
+
+    if (wide) {
+        switch (size) {
+        case 1: STORE_ROW(uint8_t, uint64_t); break;
+        case 2: STORE_ROW(uint16_t, uint64_t); break;
+        case 4: STORE_ROW(uint32_t, uint64_t); break;
+        default: STORE_ROW(uint64_t, uint64_t); break;
+        }
+    } else {
+        switch (size) {
+        case 1: STORE_ROW(uint8_t, uint32_t); break;
+        case 2: STORE_ROW(uint16_t, uint32_t); break;
+        default: STORE_ROW(uint32_t, uint32_t); break;
+        }
+    }
+    return changed;
+}
+
+static enum flow store_area(struct warp *w, const struct inst *in, struct span s,
+                            const struct area *area, const uint64_t *at, unsigned size)
+{
+    const struct program *program = w->grid->program;
+    bool changed = false;
+
+    for (unsigned i = 0; i < in->vec; i++) {
+        const struct operand *e = operand_element(program, &in->o[1], i);
+        const uint32_t missing = s.mask & ~warp_defined(w, e);
+        if (missing && area->space == SP_GLOBAL) {
+            const unsigned lane = (unsigned)__builtin_ctz(missing);
+            return undefined_store(w, in, lane, at[lane], i);
+        }
+        uint32_t t32[LANES], defined = UINT32_MAX;
+        uint64_t t64[LANES];
+        const bool wide = size == 8 || (e->kind == OPND_REG && e->bank == BANK_64);
+        const void *row = wide ? (const void *)row64(w, e, t64, s, &defined)
+                               : (const void *)row32(w, e, t32, s, &defined);
+        changed |= store_row(area, at, s, i * size, size, wide, row, defined);
+    }
+    if (changed)
+        machine_progress(w->m);
+    return FLOW_NEXT;
+}
+
 enum flow op_st(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const struct program *program = w->grid->program;
     const struct operand *address = &in->o[0], *from = &in->o[1];
     const enum space space = space_of(in, address);
     const unsigned size = type_bits((enum type)in->type[0]) / 8, all = size * in->vec;
-    const struct operand *part[8];
-    uint32_t defined[8];
-    struct operand high = *from;
     const unsigned parts = size == 16 ? 2 : in->vec, step = size == 16 ? 8 : size;
+    const struct span s = span_of(mask);
+    uint64_t at[LANES];
+    struct area area;
     struct place p;
 
     if (!warp_need(w, in, address, mask, "the address"))
         return FLOW_TRAP;
-    for (unsigned i = 0; i < parts; i++) {
-        part[i] = operand_element(program, from, i);
-        if (size == 16 && i) {
-            high.reg++;
-            part[i] = &high;
-        }
-        defined[i] = warp_defined(w, part[i]);
-    }
+    addresses(w, address, s, at);
+    if (size <= 8 && common_area(w, space, at, s, all, true, &area))
+        return store_area(w, in, s, &area, at, size);
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
-        if (!reach(w, in, address, space, lane, all, ACCESS_WRITE, &p))
+        if (!reach(w, in, at[lane], space, lane, all, ACCESS_WRITE, &p))
             return FLOW_TRAP;
         for (unsigned i = 0; i < parts; i++) {
-            const uint64_t v = warp_value(w, part[i], lane);
-            const bool known = defined[i] >> lane & 1;
+            struct operand part = *operand_element(program, from, size == 16 ? 0 : i);
+            if (size == 16)
+                part.reg += i;
+            const uint64_t v = warp_value(w, &part, lane);
+            const bool known = warp_defined(w, &part) >> lane & 1;
             if (!known && p.space == SP_GLOBAL)
-                return undefined_store(w, in, lane, warp_address(w, address, lane), i);
+                return undefined_store(w, in, lane, at[lane], i);
             put(w, &p, i * step, &v, step, known);
         }
-    }
-    return FLOW_NEXT;
-}
-
-/* ---- atomics ---- */
-
-static uint32_t atomic_half(const struct inst *in, uint32_t old, uint32_t b)
-{
-    const enum type type = (enum type)in->type[0];
-    const bool brain = type == TY_BF16 || type == TY_BF16X2;
-    const struct format f = brain ? format_bf16 : format_f16;
-    const double x = format_value(f, old & 0xffff), y = format_value(f, b & 0xffff);
-
-    if (in->sub == SUB_ADD)
-        return (uint32_t)format_round(f, odd_add(x, y), RND_RN);
-    if (x != x || y != y)
-        return x == x ? old & 0xffff : y == y ? b & 0xffff : NAN_F16;
-    if (x == y)                 /* zeros of different sign */
-        return in->sub == SUB_MIN ? (old | b) & 0xffff : old & b & 0xffff;
-    return ((x < y) == (in->sub == SUB_MIN) ? old : b) & 0xffff;
-}
-
-static uint64_t atomic_float(const struct inst *in, uint64_t old, uint64_t b)
-{
-    if (in->type[0] == TY_F64)
-        return bits_of_double(double_of(old) + double_of(b));
-    const uint32_t sum = bits_of_float(float_of((uint32_t)old) + float_of((uint32_t)b));
-    return is_nan32(sum) ? NAN_F32 : sum;
-}
-
-static uint64_t atomic_result(const struct inst *in, uint64_t old, uint64_t b)
-{
-    const enum type type = (enum type)in->type[0];
-    const bool less = type_signed(type)
-        ? (type == TY_S32 ? (int32_t)(uint32_t)old < (int32_t)(uint32_t)b
-                          : (int64_t)old < (int64_t)b)
-        : old < b;
-
-    switch (type) {
-    case TY_F16: case TY_BF16:
-        if (in->sub != SUB_EXCH)
-            return atomic_half(in, (uint32_t)old, (uint32_t)b);
-        break;
-    case TY_F16X2: case TY_BF16X2:
-        if (in->sub != SUB_EXCH)
-            return atomic_half(in, (uint32_t)old, (uint32_t)b) |
-                   atomic_half(in, (uint32_t)old >> 16, (uint32_t)b >> 16) << 16;
-        break;
-    case TY_F32: case TY_F64:
-        if (in->sub == SUB_ADD)
-            return atomic_float(in, old, b);
-        break;
-    default:
-        break;
-    }
-    switch (in->sub) {
-    case SUB_ADD: return old + b;
-    case SUB_MIN: return less ? old : b;
-    case SUB_MAX: return less ? b : old;
-    case SUB_AND: return old & b;
-    case SUB_OR: return old | b;
-    case SUB_XOR: return old ^ b;
-    case SUB_INC: return old >= b ? 0 : old + 1;
-    case SUB_DEC: return old == 0 || old > b ? b : old - 1;
-    default: return b;          /* exch */
-    }
-}
-
-/* One element of one lane: memory op= b. */
-static bool atomic_element(struct warp *w, const struct inst *in, unsigned lane,
-                           const struct place *p, unsigned at, unsigned size,
-                           const struct operand *to, const struct operand *b, uint64_t address)
-{
-    const uint32_t full = (uint32_t)((UINT64_C(1) << size) - 1);
-    const bool known = warp_defined(w, b) >> lane & 1;
-    const bool valid = valid_bits(p, at, size) == full;
-    const bool defined = known && (valid || in->sub == SUB_EXCH);
-    const uint64_t old = fetch(p->data + at, size);
-
-    if (!defined && p->space == SP_GLOBAL) {
-        warp_trap_at(w, in, (int)lane, TRAP_UNDEFINED, address,
-                     known ? "memory that nobody wrote" : "the operand");
-        return false;
-    }
-    const uint64_t next = atomic_result(in, old, warp_value(w, b, lane));
-    put(w, p, at, &next, size, defined);
-    if (to)
-        warp_set(w, to, lane, old, valid);
-    return true;
-}
-
-static enum flow atomic(struct warp *w, const struct inst *in, uint32_t mask,
-                        const struct operand *to, const struct operand *address,
-                        const struct operand *b)
-{
-    const struct program *program = w->grid->program;
-    const enum type type = (enum type)in->type[0];
-    const unsigned size = type_bits(type) / 8, all = size * in->vec;
-    const unsigned parts = size == 16 ? 2 : in->vec, step = size == 16 ? 8 : size;
-    struct place p;
-
-    if (!warp_need(w, in, address, mask, "the address"))
-        return FLOW_TRAP;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        if (!reach(w, in, address, (enum space)in->space, lane, all, ACCESS_WRITE, &p))
-            return FLOW_TRAP;
-        if (p.space == SP_LOCAL || p.space == SP_PARAM)
-            return warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, warp_address(w, address, lane),
-                                "atomics work on global and shared memory");
-        for (unsigned i = 0; i < parts; i++) {
-            struct operand d = { 0 }, v;
-            if (size == 16) {
-                v = *b;
-                v.reg += i;
-                if (to) {
-                    d = *to;
-                    d.reg += i;
-                }
-            } else {
-                v = *operand_element(program, b, i);
-                if (to)
-                    d = *operand_element(program, to, i);
-            }
-            if (!atomic_element(w, in, lane, &p, i * step, step, to ? &d : NULL, &v,
-                                warp_address(w, address, lane)))
-                return FLOW_TRAP;
-        }
-    }
-    return FLOW_NEXT;
-}
-
-enum flow op_atom(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    return atomic(w, in, mask, &in->o[0], &in->o[1], &in->o[2]);
-}
-
-enum flow op_red(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    return atomic(w, in, mask, NULL, &in->o[0], &in->o[1]);
-}
-
-enum flow op_atom_cas(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    const unsigned size = type_bits((enum type)in->type[0]) / 8;
-    const unsigned parts = size == 16 ? 2 : 1, step = size == 16 ? 8 : size;
-    struct place p;
-
-    if (!warp_need(w, in, &in->o[1], mask, "the address"))
-        return FLOW_TRAP;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t at = warp_address(w, &in->o[1], lane);
-        if (!reach(w, in, &in->o[1], (enum space)in->space, lane, size, ACCESS_WRITE, &p))
-            return FLOW_TRAP;
-        uint64_t old[2] = { 0, 0 }, next[2] = { 0, 0 };
-        bool equal = true, known = true, valid = true, next_known = true;
-        for (unsigned i = 0; i < parts; i++) {
-            struct operand b = in->o[2], c = in->o[3];
-            b.reg += i;
-            c.reg += i;
-            old[i] = fetch(p.data + i * step, step);
-            next[i] = warp_value(w, &c, lane);
-            const uint64_t expected = warp_value(w, &b, lane);
-            equal = equal && old[i] == (step == 8 ? expected
-                                                  : expected & ((UINT64_C(1) << 8 * step) - 1));
-            known = known && (warp_defined(w, &b) >> lane & 1);
-            next_known = next_known && (warp_defined(w, &c) >> lane & 1);
-            valid = valid && valid_bits(&p, i * step, step) == (1u << step) - 1;
-        }
-        if (p.space == SP_GLOBAL && (!known || !valid || (equal && !next_known)))
-            return warp_trap_at(w, in, (int)lane, TRAP_UNDEFINED, at, "%s",
-                                valid ? "an operand" : "memory that nobody wrote");
-        for (unsigned i = 0; i < parts; i++) {
-            struct operand d = in->o[0];
-            d.reg += i;
-            if (equal)
-                put(w, &p, i * step, &next[i], step, known && valid && next_known);
-            warp_set(w, &d, lane, old[i], valid);
-        }
-    }
-    return FLOW_NEXT;
-}
-
-/* ---- hints ---- */
-
-/* A hint does nothing, but its address is looked at: a wrong one is a mistake worth knowing. */
-static enum flow hint(struct warp *w, const struct inst *in, uint32_t mask, unsigned size)
-{
-    if (!warp_need(w, in, &in->o[0], mask, "the address"))
-        return FLOW_TRAP;
-    for (uint32_t left = mask; size > 1 && left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        if (misaligned(w, in, lane, warp_address(w, &in->o[0], lane), size))
-            return FLOW_TRAP;
-    }
-    return FLOW_NEXT;
-}
-
-enum flow op_prefetch(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    return hint(w, in, mask, 1);
-}
-
-enum flow op_applypriority(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    return hint(w, in, mask, 128);
-}
-
-enum flow op_discard(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    struct place p;
-
-    if (!warp_need(w, in, &in->o[0], mask, "the address"))
-        return FLOW_TRAP;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        if (!reach(w, in, &in->o[0], (enum space)in->space, lane, 128, ACCESS_WRITE, &p))
-            return FLOW_TRAP;
-        valid_fill(p.valid, p.valid_at, 128, false);
-    }
-    return FLOW_NEXT;
-}
-
-/* The policy word, as the assembler folds it. */
-static uint64_t policy_word(unsigned primary, unsigned secondary, double fraction)
-{
-    static const uint8_t code[] = {
-        [SUB_EVICT_UNCHANGED] = 0, [SUB_EVICT_FIRST] = 1, [SUB_EVICT_LAST] = 2,
-        [SUB_EVICT_NORMAL] = 3,
-    };
-    const double sixteenths = fraction * 16;
-    const unsigned n = sixteenths < 1 ? 1 : sixteenths > 16 ? 16 : (unsigned)sixteenths;
-
-    return UINT64_C(1) << 60 | (uint64_t)code[primary] << 57 |
-           (uint64_t)(secondary == SUB_EVICT_FIRST) << 56 | (uint64_t)(n - 1) << 52;
-}
-
-enum flow op_createpolicy(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        uint64_t d;
-        if (in->flags & INST_TO) {
-            d = warp_value(w, &in->o[1], lane);
-        } else {
-            const bool whole = in->space2 == SP_GLOBAL || in->o[1].kind == OPND_NONE;
-            const double fraction = whole ? 1 : float_of((uint32_t)warp_value(w, &in->o[1], lane));
-            d = policy_word(in->sub, in->sub2, fraction);
-        }
-        warp_set(w, &in->o[0], lane, d, true);
-    }
-    return FLOW_NEXT;
-}
-
-/* ---- addresses ---- */
-
-static uint64_t window(const struct inst *in)
-{
-    switch ((enum space)in->space) {
-    case SP_SHARED: case SP_SHARED_CLUSTER: return WINDOW_SHARED;
-    case SP_LOCAL: return WINDOW_LOCAL;
-    case SP_PARAM: return WINDOW_PARAM;
-    default: return 0;
-    }
-}
-
-enum flow op_cvta(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    const struct operand *from = &in->o[1];
-    const uint32_t defined = warp_defined(w, from);
-    /* Parameters of device functions are in local memory, where their addresses work too. */
-    const uint64_t base = from->kind == OPND_ADDR && from->base == ADDR_FRAME ? WINDOW_LOCAL
-                                                                               : window(in);
-
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t a = warp_value(w, from, lane);
-        warp_set(w, &in->o[0], lane, in->flags & INST_TO ? a - base : a + base,
-                 defined >> lane & 1);
-    }
-    return FLOW_NEXT;
-}
-
-enum flow op_isspacep(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    uint32_t hit = 0;
-
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t a = warp_value(w, &in->o[1], lane), base = window(in);
-        bool is = base ? a - base < WINDOW_SIZE : a < WINDOW_SHARED;
-        if (is && in->space == SP_SHARED && w->grid->cluster_size > 1)
-            is = (uint32_t)(a - base) >> SMEM_RANK_SHIFT == w->cta->rank;
-        if (is && in->space == SP_CONST) {
-            const struct mem_block *block = mem_find(w->m->mem, a);
-            is = block && block->kind == MEM_CONST;
-        }
-        hit |= (uint32_t)is << lane;
-    }
-    warp_set_pred(w, &in->o[0], mask, hit, warp_defined(w, &in->o[1]));
-    return FLOW_NEXT;
-}
-
-enum flow op_mapa(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    const uint32_t defined = warp_defined(w, &in->o[1]) & warp_defined(w, &in->o[2]);
-    const uint64_t rank_bits = UINT64_C(0xff) << SMEM_RANK_SHIFT;
-
-    if (!warp_need(w, in, &in->o[2], mask, "the CTA rank"))
-        return FLOW_TRAP;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t a = warp_value(w, &in->o[1], lane);
-        const uint64_t rank = (uint32_t)warp_value(w, &in->o[2], lane);
-        if (rank >= w->grid->cluster_size)
-            return warp_trap(w, in, (int)lane, TRAP_BOUNDS, "rank %u in a cluster of %u CTAs",
-                             (unsigned)rank, w->grid->cluster_size);
-        warp_set(w, &in->o[0], lane, (a & ~rank_bits) | rank << SMEM_RANK_SHIFT,
-                 defined >> lane & 1);
-    }
-    return FLOW_NEXT;
-}
-
-enum flow op_getctarank(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    const uint32_t defined = warp_defined(w, &in->o[1]);
-
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t a = warp_value(w, &in->o[1], lane);
-        warp_set(w, &in->o[0], lane, a >> SMEM_RANK_SHIFT & 0xff, defined >> lane & 1);
     }
     return FLOW_NEXT;
 }

@@ -8,6 +8,7 @@
 enum { MAX_DEPTH = 200 };
 
 static struct constant conditional(struct parser *ps);
+static struct constant unary(struct parser *ps);
 
 static struct constant integer(uint64_t u, bool is_unsigned)
 {
@@ -51,12 +52,9 @@ static struct constant primary(struct parser *ps)
 
             parse_next(ps);
             parse_expect(ps, ')');
-            if (++ps->depth > MAX_DEPTH)
-                FAIL(ps, t, "constant expression is nested too deeply");
 
-            struct constant c = primary(ps);
+            struct constant c = unary(ps);
 
-            ps->depth--;
             if (c.is_float)
                 c = integer(is_unsigned ? (c.d > 0 && c.d < 18446744073709551616.0
                                            ? (uint64_t)c.d : 0)

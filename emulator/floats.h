@@ -102,6 +102,27 @@ static inline float bf16_value(uint16_t bits)
     return float_of((uint32_t)bits << 16);
 }
 
+/* f32 to nearest even, the common case, in a few steps. */
+static inline uint32_t half_of_f32(uint32_t v)
+{
+    const uint32_t sign = v >> 16 & 0x8000;
+    uint32_t m = v & 0x7fffffff;
+
+    if (m > 0x7f800000)
+        return NAN_F16;
+    if (m >= 0x47800000)
+        return sign | 0x7c00;
+    if (m < 0x38800000)         /* subnormal: the sum's last bit is worth 2^-24 */
+        return sign | (bits_of_float(float_of(m) + 0.5f) - 0x3f000000);
+    m += 0xfff + (m >> 13 & 1);
+    return sign | (m - 0x38000000) >> 13;
+}
+
+static inline uint32_t bf16_of_f32(uint32_t v)
+{
+    return is_nan32(v) ? NAN_F16 : (v + 0x7fff + (v >> 16 & 1)) >> 16;
+}
+
 /* Sum, quotient, root in double, rounded to odd. */
 double odd_add(double a, double b);
 double odd_div(double a, double b);

@@ -1,4 +1,5 @@
 #include "form.h"
+#include "form_tcgen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,7 @@ enum type type_find(const char *name, size_t len)
 
 /* ---- modifiers ------------------------------------------------------------------------------ */
 
-enum effect { NOTHING, RND, CMP, SUB, SPACE, SEM, SCOPE, FLAG, VEC, DIM };
+enum effect { NOTHING, RND, CMP, SUB, SPACE, SEM, SCOPE, FLAG, VEC, DIM, GROUP, KIND, SHAPE, BLOCK };
 
 static const struct modifier {
     const char *word;
@@ -155,7 +156,31 @@ static const struct modifier {
     {"cvt", FLAG, INST_TO}, {"arrive", FLAG, INST_ARRIVE}, {"wait", FLAG, INST_WAIT},
     {"try_wait", FLAG, INST_TRY}, {"shiftamt", FLAG, INST_SHIFTAMT},
     {"v2", VEC, 2}, {"v4", VEC, 4}, {"v8", VEC, 8}, {"x1", VEC, 1}, {"x2", VEC, 2}, {"x4", VEC, 4},
+    {"x8", VEC, 8}, {"x16", VEC, 16}, {"x32", VEC, 32}, {"x64", VEC, 64}, {"x128", VEC, 128},
     {"1d", DIM, 1}, {"2d", DIM, 2}, {"3d", DIM, 3}, {"4d", DIM, 4}, {"5d", DIM, 5},
+    {"get_first_ctaid::x", DIM, 1}, {"get_first_ctaid::y", DIM, 2}, {"get_first_ctaid::z", DIM, 3},
+    {"cta_group::1", GROUP, 1}, {"cta_group::2", GROUP, 2},
+    {"kind::f16", KIND, KIND_F16}, {"kind::tf32", KIND, KIND_TF32},
+    {"kind::f8f6f4", KIND, KIND_F8F6F4}, {"kind::i8", KIND, KIND_I8},
+    {"kind::mxf8f6f4", KIND, KIND_MXF8F6F4}, {"kind::mxf4", KIND, KIND_MXF4},
+    {"kind::mxf4nvf4", KIND, KIND_MXF4NVF4},
+    {"32x32b", SHAPE, SHAPE_32X32B}, {"16x64b", SHAPE, SHAPE_16X64B},
+    {"16x128b", SHAPE, SHAPE_16X128B}, {"16x256b", SHAPE, SHAPE_16X256B},
+    {"16x32bx2", SHAPE, SHAPE_16X32BX2}, {"128x256b", SHAPE, SHAPE_128X256B},
+    {"4x256b", SHAPE, SHAPE_4X256B}, {"128x128b", SHAPE, SHAPE_128X128B},
+    {"64x128b", SHAPE, SHAPE_64X128B}, {"32x128b", SHAPE, SHAPE_32X128B},
+    {"scale_vec::1X", BLOCK, 32}, {"scale_vec::2X", BLOCK, 32}, {"scale_vec::4X", BLOCK, 16},
+    {"block16", BLOCK, 16}, {"block32", BLOCK, 32},
+    {"warpx2::02_13", SUB, SUB_WARPX2_02_13}, {"warpx2::01_23", SUB, SUB_WARPX2_01_23},
+    {"warpx4", SUB, SUB_WARPX4}, {"b4x16_p64", SUB, SUB_B4X16_P64},
+    {"b6x16_p32", SUB, SUB_B6X16_P32}, {"tile::gather4", SUB, SUB_GATHER4},
+    {"tile::scatter4", SUB, SUB_SCATTER4},
+    {"collector::a::fill", SUB, SUB_FILL}, {"collector::a::use", SUB, SUB_USE},
+    {"collector::a::lastuse", SUB, SUB_LASTUSE}, {"collector::a::discard", SUB, SUB_DISCARD},
+    {"ashift", FLAG, INST_ASHIFT}, {"b8x16", FLAG, INST_TO}, {"pack::16b", FLAG, INST_PACK},
+    {"unpack::16b", FLAG, INST_PACK}, {"wait::ld", FLAG, INST_READ},
+    {"fence::after_thread_sync", FLAG, INST_WAIT},
+    {"multicast::cluster::all", FLAG, INST_MULTICAST},
 };
 
 static const struct modifier *modifier_find(const char *word, size_t len)
@@ -286,12 +311,30 @@ static bool row_is(const struct form *f, struct word base)
            (f->mnemonic[base.len] == ' ' || !f->mnemonic[base.len]);
 }
 
+/* NOT IMPLEMENTED: PTX has these, the emulator does not. */
+static bool exists_elsewhere(struct word base)
+{
+    static const char *const words[] = {
+        "mma", "wmma", "tcgen05", "multimem", "clusterlaunchcontrol", "tex", "tld4", "txq", "suld",
+        "sust", "sured", "suq", "istypep", "vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl",
+        "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
+        "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4",
+    };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == base.len && !memcmp(words[i], base.s, base.len))
+            return true;
+    return false;
+}
+
 /* Says why the row that fits best does not fit. */
 static void explain(struct match *m, const struct form *best, struct word base, char *message,
                     size_t size)
 {
     if (!best) {
-        snprintf(message, size, "unknown instruction '%.*s'", (int)base.len, base.s);
+        snprintf(message, size, exists_elsewhere(base) ? "instruction '%.*s' is not implemented"
+                                                       : "unknown instruction '%.*s'",
+                 (int)base.len, base.s);
         return;
     }
     match_row(m, best);
@@ -384,6 +427,19 @@ static void apply(struct inst *in, struct word w, unsigned *ntypes, unsigned *ns
     case DIM:
         in->dim = (uint8_t)m->value;
         break;
+    case GROUP:
+        in->cta_group = (uint8_t)m->value;
+        break;
+    case KIND:
+        in->kind = (uint8_t)m->value;
+        break;
+    case SHAPE:
+        in->shape = (uint8_t)m->value;
+        break;
+    case BLOCK:
+        in->block = (uint8_t)m->value;
+        in->flags |= w.s[0] == 's' ? INST_SCALE_VEC : 0;
+        break;
     default:
         break;
     }
@@ -447,6 +503,10 @@ static const char *cross_check(struct inst *in, bool sem, bool scope)
         if (in->sub2 && type_signed((enum type)in->type[in->op == OP_SET]))
             return ".lo, .ls, .hi and .hs compare unsigned types";
         in->sub2 = SUB_NONE;
+        break;
+    case OP_MIN: case OP_MAX:
+        if ((in->flags & INST_XORSIGN) && !(in->flags & INST_ABS))
+            return ".xorsign goes with .abs";
         break;
     case OP_MBAR_ARRIVE: case OP_MBAR_WAIT: case OP_MBAR_EXPECT_TX: case OP_MBAR_COMPLETE_TX:
         if (sem != scope && !(in->flags & INST_NOCOMPLETE))
@@ -540,10 +600,12 @@ static unsigned parse_spec(const char **at, const struct inst *in, struct spec *
             s->space = SP_SHARED, p++;
         else if (*p == 'c')
             s->space = SP_SHARED_CLUSTER, p++;
+        else if (*p == 'm')
+            s->space = SP_TENSOR, p++;
         else if (*p == 'T') {
             s->kind = SPEC_TENSOR;
             s->space = SP_GENERIC;
-            s->count = in->dim;
+            s->count = in->sub == SUB_GATHER4 || in->sub == SUB_SCATTER4 ? 5 : in->dim;
             slots = 2;
             p++;
         }
@@ -682,6 +744,9 @@ bool form_resolve(const char *opcode, size_t len, struct shape *shape, char *mes
 
     const char *wrong = cross_check(&shape->model, sem, scope);
 
+    if (!wrong)
+        wrong = form_tcgen_check(&shape->model);
+
     if (wrong) {
         snprintf(message, size, "%s", wrong);
         return false;
@@ -716,10 +781,13 @@ const char *form_target(const struct inst *in, unsigned sm, char suffix)
     case OP_TENSOR_STORE: case OP_TENSOR_REDUCE: case OP_TENSOR_PREFETCH:
     case OP_TENSORMAP_CP_FENCEPROXY: case OP_PREFETCH_TENSORMAP: case OP_MBAR_EXPECT_TX:
     case OP_MBAR_COMPLETE_TX:
-        return sm >= 90 ? NULL : "this instruction needs sm_90 or higher";
+        if (sm < 90)
+            return "this instruction needs sm_90 or higher";
+        break;
     case OP_MBAR_WAIT:
         return sm >= 90 || !(in->flags & INST_TRY) ? NULL : "mbarrier.try_wait needs sm_90";
     default:
-        return NULL;
+        break;
     }
+    return form_tcgen_target(in, sm, suffix);
 }

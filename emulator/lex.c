@@ -103,11 +103,13 @@ static bool skip_blanks(struct lex *lex)
                 p = lex->end;
         } else if (*p == '/' && p + 1 < lex->end && p[1] == '*') {
             const char *from = p;
+            const uint32_t line = lex->line;
 
             for (p += 2; p + 1 < lex->end && !(p[0] == '*' && p[1] == '/'); p++)
                 lex->line += *p == '\n';
             if (p + 1 >= lex->end) {
                 lex->at = from;
+                lex->line = line;
                 return false;
             }
             p += 2;

@@ -113,6 +113,14 @@ enum mbar_result mbar_init(struct mbar_table *table, uint32_t offset, uint32_t c
         bar->live = false;
         table->index[offset / MBAR_BYTES] = (uint16_t)table->count;
     }
+    if (!table->live) {
+        table->low = offset;
+        table->high = offset + MBAR_BYTES;
+    }
+    if (offset < table->low)
+        table->low = offset;
+    if (offset + MBAR_BYTES > table->high)
+        table->high = offset + MBAR_BYTES;
     table->live += !bar->live;
     *bar = (struct mbar){.offset = offset, .expected = count, .pending = count, .live = true};
     return MBAR_OK;

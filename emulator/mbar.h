@@ -59,6 +59,7 @@ struct mbar {
 struct mbar_table {
     uint32_t size;          /* of the shared window, in bytes from address 0 */
     uint32_t live;          /* barriers that are live */
+    uint32_t low, high;     /* all of those lie in [low, high) */
     uint32_t count, capacity;
     struct mbar *bars;      /* in order of init; they move when the array grows */
     uint16_t *index;        /* offset / 8 -> place in bars + 1 */
@@ -73,14 +74,16 @@ void mbar_table_clear(struct mbar_table *table);        /* as just opened */
 struct mbar *mbar_find(const struct mbar_table *table, uint32_t offset);
 
 /* The live barrier, if any, that bytes [offset, offset + bytes) touch: an ordinary access there is
- * an error. One comparison as long as there are none. */
+ * an error. Away from barriers this is a comparison or two. */
 const struct mbar *mbar_overlap_slow(const struct mbar_table *table, uint32_t offset,
                                      uint32_t bytes);
 
 static inline const struct mbar *mbar_overlap(const struct mbar_table *table, uint32_t offset,
                                               uint32_t bytes)
 {
-    return table->live ? mbar_overlap_slow(table, offset, bytes) : NULL;
+    if (!table->live || offset >= table->high || offset + (uint64_t)bytes <= table->low)
+        return NULL;
+    return mbar_overlap_slow(table, offset, bytes);
 }
 
 /* Ordinary data was written over [offset, offset + bytes): invalidated barriers there are gone. */

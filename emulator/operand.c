@@ -271,6 +271,7 @@ static void memory(struct parser *ps, struct raw *r)
     } else if (ps->lex.tok.kind == TOK_IDENT) {
         const struct token at = ps->lex.tok;
 
+        r->tok = at;
         name(ps, r);
         if (r->label)
             no_such_name(ps, r);
@@ -556,9 +557,12 @@ static void address(struct parser *ps, const struct spec *s, const struct raw *r
     } else if (o->base == ADDR_ABS) {
         if (s->space != SP_LOCAL)
             FAIL(ps, &r->tok, "only .local takes a constant address");
-    } else if (o->bank != BANK_64 && (s->space == SP_GENERIC || s->space == SP_GLOBAL)) {
+    } else if (o->bank != BANK_64 && (s->space == SP_GENERIC || s->space == SP_GLOBAL) &&
+               in->op != OP_TCGEN_ALLOC && in->op != OP_TCGEN_COMMIT) {
         FAIL(ps, &r->tok, "an address of 64 bits is expected");
     }
+    if (s->space == SP_TENSOR && (r->is_symbol || o->base != ADDR_REG || o->bank != BANK_32))
+        FAIL(ps, &r->tok, "expected an address in Tensor Memory, [32-bit register + constant]");
     if (s->kind == SPEC_TENSOR) {
         const struct spec coords = {.kind = SPEC_VALUE, .type = TY_B32, .count = s->count};
         const struct raw c = {.o = r->coords, .tok = r->tok};

@@ -66,8 +66,8 @@ void parse_fail_line(struct parser *ps, const struct where *w, const char *forma
     va_list args;
 
     va_start(args, format);
-    report(ps, LOAD_INVALID, ps->lex.begin + w->text, w->file & WHERE_NUMBERED ? w->ptx_line : w->line,
-           format, args);
+    report(ps, LOAD_INVALID, ps->lex.begin + w->text,
+           w->file & WHERE_NUMBERED ? w->ptx_line : w->line, format, args);
     va_end(args);
     if (w->file < ps->p->nfiles)
         snprintf(ps->error->file, sizeof ps->error->file, "%s", ps->p->files[w->file]);
@@ -399,9 +399,9 @@ static void function(struct parser *ps, bool entry)
     ps->func = index;
     if (parse_is(ps, '('))
         decl_params(ps, &head, false);
+    head.name = before.name;
     performance(ps, &head);
     check_directives(ps, &name, &head);
-    head.name = before.name;
     head.builtin = builtin_of(before.name);
     head.is_extern = true;
     if (before.nparams != head.nparams && before.params)

@@ -18,6 +18,7 @@ const char *space_name(enum space space)
     case SP_LOCAL: return "local";
     case SP_CONST: return "const";
     case SP_PARAM: return "param";
+    case SP_TENSOR: return "tensor";
     }
     return "?";
 }
@@ -202,6 +203,7 @@ bool warp_place(struct warp *w, const struct inst *in, unsigned lane, enum space
     case SP_GENERIC:
     case SP_GLOBAL:
     case SP_CONST:
+    case SP_TENSOR:
         break;
     }
     if (space == SP_CONST && access == ACCESS_WRITE) {

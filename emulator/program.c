@@ -96,10 +96,7 @@ const struct symbol *program_symbol(const struct program *p, const char *name)
 
 const struct function *program_function_at(const struct program *p, uint32_t pc)
 {
-    for (uint32_t i = 0; i < p->nfuncs; i++)
-        if (pc >= p->funcs[i].first && pc < p->funcs[i].end)
-            return &p->funcs[i];
-    return NULL;
+    return pc < p->ninsts ? &p->funcs[p->where[pc].func] : NULL;
 }
 
 const char *program_text(const struct program *p, uint32_t pc, char *buf, size_t n)
@@ -136,9 +133,15 @@ const char *program_text(const struct program *p, uint32_t pc, char *buf, size_t
 const char *program_label(const struct program *p, uint32_t pc)
 {
     const struct function *f = program_function_at(p, pc);
-    const char *found = "";
+    uint32_t lo = 0, hi = f ? f->nlabels : 0;
 
-    for (uint32_t i = 0; f && i < f->nlabels && f->labels[i].pc <= pc; i++)
-        found = f->labels[i].name;
-    return found;
+    while (lo < hi) {           /* the first label behind pc */
+        const uint32_t mid = (lo + hi) / 2;
+
+        if (f->labels[mid].pc <= pc)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo ? f->labels[lo - 1].name : "";
 }

@@ -15,7 +15,7 @@
 #include "parse.h"
 
 #define NONE UINT32_MAX
-#define MAX_BITS ((uint64_t)1 << 29)    /* of all live sets; beyond that nothing is shared */
+#define MAX_BITS ((uint64_t)1 << 26)    /* of one kind of live set; beyond that nothing shares */
 
 struct block_info {
     uint32_t first, end;        /* instructions, from the function's first */
@@ -207,23 +207,72 @@ static void live_out(const struct sharing *s, uint32_t b, uint64_t *out)
     }
 }
 
-static void solve(struct sharing *s, uint64_t *out)
+/* in = use | (out & ~def); true: it grew */
+static bool update(struct sharing *s, uint32_t b, uint64_t *out)
 {
-    bool changed = true;
+    const size_t row = (size_t)b * s->words;
+    bool grew = false;
 
-    while (changed) {
-        changed = false;
+    live_out(s, b, out);
+    for (uint32_t w = 0; w < s->words; w++) {
+        const uint64_t v = s->use[row + w] | (out[w] & ~s->def[row + w]);
+
+        grew |= v != s->in[row + w];
+        s->in[row + w] = v;
+    }
+    return grew;
+}
+
+/* Each block is done again only when a block after it grew; dirty[b] says so. */
+static void solve(struct sharing *s, uint64_t *out, bool *dirty, const uint32_t *first_pred,
+                  const uint32_t *preds)
+{
+    bool again = true;
+
+    memset(dirty, true, s->nblocks);
+    while (again) {
+        again = false;
         for (uint32_t b = s->nblocks; b-- > 0;) {
-            uint64_t *in = s->in + (size_t)b * s->words;
-
-            live_out(s, b, out);
-            for (uint32_t w = 0; w < s->words; w++) {
-                const uint64_t v = s->use[(size_t)b * s->words + w] |
-                                   (out[w] & ~s->def[(size_t)b * s->words + w]);
-
-                changed |= v != in[w];
-                in[w] = v;
+            if (!dirty[b])
+                continue;
+            dirty[b] = false;
+            if (!update(s, b, out))
+                continue;
+            for (uint32_t i = first_pred[b]; i < first_pred[b + 1]; i++) {
+                dirty[preds[i]] = true;
+                again |= preds[i] >= b;
             }
+        }
+    }
+}
+
+typedef void edge(uint32_t from, uint32_t to, uint32_t *counts, uint32_t *preds);
+
+static void count_edge(uint32_t from, uint32_t to, uint32_t *counts, uint32_t *preds)
+{
+    (void)from, (void)preds;
+    counts[to + 1]++;
+}
+
+static void store_edge(uint32_t from, uint32_t to, uint32_t *counts, uint32_t *preds)
+{
+    preds[counts[to]++] = from;
+}
+
+static void each_edge(const struct sharing *s, edge *fn, uint32_t *counts, uint32_t *preds)
+{
+    for (uint32_t b = 0; b < s->nblocks; b++) {
+        const struct block_info *block = &s->blocks[b];
+
+        if (block->next != NONE)
+            fn(b, block->next, counts, preds);
+        if (block->jump != NONE)
+            fn(b, block->jump, counts, preds);
+        for (uint32_t t = 0; t < block->ntargets; t++) {
+            const uint64_t pc = s->p->elems[block->targets + t].imm;
+
+            if (pc >= s->f->first && pc < s->f->end)
+                fn(b, s->block_of[pc - s->f->first], counts, preds);
         }
     }
 }
@@ -344,42 +393,53 @@ static void *take(char **at, size_t size)
 
 static bool live_ranges(struct sharing *s)
 {
-    uint64_t *sets, *out;
-    uint32_t *var_of;
-    uint64_t words;
+    uint64_t words, npreds = 0;
 
     for (uint32_t b = 0; b < s->nblocks; b++) {
         s->words = b + 1;
         for (uint32_t i = s->blocks[b].first; i < s->blocks[b].end; i++)
             visit_inst(s, i, scan);
+        npreds += 2 + s->blocks[b].ntargets;
     }
     s->words = (s->nglobals + 63) / 64;
     if (!s->words)
         return true;
     words = (uint64_t)s->words * s->nblocks;
-    if (words * 64 > MAX_BITS)
+    if (words * 64 > MAX_BITS || npreds > MAX_BITS)
         return false;
-    sets = calloc(words * 3 + s->words, sizeof *sets);
-    var_of = malloc(s->nglobals * sizeof *var_of);
-    if (!sets || !var_of) {
-        free(sets);
-        free(var_of);
-        return false;
+
+    uint64_t *sets = calloc(words * 3 + s->words, sizeof *sets);
+    uint32_t *var_of = malloc((s->nglobals + s->nblocks + 2 + npreds) * sizeof *var_of);
+    bool *dirty = malloc(s->nblocks);
+    const bool enough = sets && var_of && dirty;
+
+    if (enough) {
+        uint32_t *counts = var_of + s->nglobals, *preds = counts + s->nblocks + 2;
+        uint64_t *out = sets + 3 * words;
+
+        s->use = sets;
+        s->def = sets + words;
+        s->in = sets + 2 * words;
+        memset(counts, 0, (s->nblocks + 2) * sizeof *counts);
+        each_edge(s, count_edge, counts, preds);
+        for (uint32_t b = 0; b < s->nblocks; b++)
+            counts[b + 1] += counts[b];
+        each_edge(s, store_edge, counts, preds);
+        for (uint32_t b = s->nblocks; b > 0; b--)       /* storing moved each start to its end */
+            counts[b] = counts[b - 1];
+        counts[0] = 0;
+        for (uint32_t v = 0; v < s->nvars; v++)
+            if (s->global[v] != NONE)
+                var_of[s->global[v]] = v;
+        for (uint32_t i = 0; i < s->n; i++)
+            visit_inst(s, i, summarise);
+        solve(s, out, dirty, counts, preds);
+        widen_live(s, out, var_of);
     }
-    s->use = sets;
-    s->def = sets + words;
-    s->in = sets + 2 * words;
-    out = sets + 3 * words;
-    for (uint32_t v = 0; v < s->nvars; v++)
-        if (s->global[v] != NONE)
-            var_of[s->global[v]] = v;
-    for (uint32_t i = 0; i < s->n; i++)
-        visit_inst(s, i, summarise);
-    solve(s, out);
-    widen_live(s, out, var_of);
     free(sets);
     free(var_of);
-    return true;
+    free(dirty);
+    return enough;
 }
 
 /* Short of memory, or with a function too large, registers simply stay as declared. */

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "parse.h"
+#include "form_tcgen.h"
 
 /* ---- mov ------------------------------------------------------------------------------------ */
 
@@ -431,8 +431,12 @@ void special_assign(struct parser *ps, const struct shape *shape, const struct r
         branch_indexed(ps, raws, n, in);
         return;
     default:
-        break;
+        if (!form_tcgen_assign(ps, shape, raws, n, in))
+            break;
+        form_tcgen_rules(ps, raws, in);
+        return;
     }
     operand_assign(ps, shape, raws, n, in);
     check(ps, raws, n, in);
+    form_tcgen_rules(ps, raws, in);
 }

@@ -258,7 +258,7 @@ static uint32_t step_float(const struct tensor_kind *kind, const uint32_t *sa, c
     for (unsigned i = 0; i < kind->k; i++)
         if (ea[i] + eb[8 * i] > e)
             e = ea[i] + eb[8 * i];
-    sum = up >= 0 ? signed_shift((int64_t)c.sig << up, e - c.exp)
+    sum = up >= 0 ? signed_shift(c.sig * (INT64_C(1) << up), e - c.exp)
                   : signed_shift(c.sig, e - c.exp - up);
     for (unsigned i = 0; i < kind->k; i++)
         sum += signed_shift((int32_t)(int16_t)sa[i] * (int16_t)sb[8 * i], e - ea[i] - eb[8 * i]);

@@ -128,28 +128,32 @@ static bool place_box(struct warp *w, const struct inst *in, unsigned lane,
 
 /* ---- rows in shared memory ------------------------------------------------------------------- */
 
-struct row_bytes {
-    uint8_t data[MOST_ROW_BYTES];
-    uint8_t valid[MOST_ROW_BYTES / 8 + 8];
-    bool all_valid;
-};
-
+/* A row of bytes to shared memory. Their validity is set here only where it is not whole rows
+ * that become valid: load_fire() does those together. */
 static void put_row(const struct box *box, struct cta *cta, uint32_t base, uint32_t row,
-                    const uint8_t *data, const struct row_bytes *from)
+                    const uint8_t *data, bool valid)
 {
     const uint32_t start = base + row * box->pitch;
+    const uint32_t key = box->span ? start >> 3 & (box->span - 16) : 0;
+    uint8_t *const to = cta->bytes;
 
-    for (uint32_t b = 0; b < box->inner; b += 16) {
-        const uint32_t at = box_shared(box, base, row, b);
-
-        memcpy(cta->bytes + at, data + b, 16);
-        if (from && !from->all_valid)
-            valid_put(cta->valid, at, 16, valid_get(from->valid, b, 16));
-        else if (box->inner != box->pitch)
-            valid_put(cta->valid, at, 16, 0xffff);
+    if (box->inner == 128 && box->span == 128) {
+        for (uint32_t b = 0; b < 128; b += 16)
+            memcpy(to + start + (b ^ key), data + b, 16);
+        return;
     }
-    if (box->inner == box->pitch && (!from || from->all_valid))
-        valid_fill(cta->valid, start, box->inner, true);
+    for (uint32_t b = 0; b < box->inner; b += 16)
+        memcpy(to + box_shared(box, base, row, b), data + b, 16);
+    if (box->inner != box->pitch && valid)
+        for (uint32_t b = 0; b < box->inner; b += 16)
+            valid_put(cta->valid, box_shared(box, base, row, b), 16, 0xffff);
+}
+
+static void put_validity(const struct box *box, struct cta *cta, uint32_t base, uint32_t row,
+                         const uint8_t *valid)
+{
+    for (uint32_t b = 0; b < box->inner; b += 16)
+        valid_put(cta->valid, box_shared(box, base, row, b), 16, valid_get(valid, b, 16));
 }
 
 static void forget_box(const struct box *box, struct cta *cta, uint32_t base)
@@ -198,36 +202,56 @@ static void fill(const struct tmap *map, uint8_t *bytes, uint32_t n)
         bytes[i] = nan[i & 1];
 }
 
-static bool load_row(struct machine *m, struct load_job *l, uint32_t row)
+static bool load_row(struct machine *m, struct load_job *l, uint32_t row, bool *all_valid)
 {
     const struct box *box = &l->access.box;
     const struct tmap *map = &l->access.map;
     const bool tf32 = map->type == TMAP_TF32 || map->type == TMAP_TF32_FTZ;
-    struct row_bytes bytes;
+    uint8_t bytes[MOST_ROW_BYTES];
     struct box_row r;
     struct place place;
+    bool valid;
 
     box_row(box, row, false, &r);
     if (r.bytes && !machine_place_global(m, &l->job.site, r.global, r.bytes, ACCESS_READ, &place))
         return false;
-    bytes.all_valid = !r.bytes || !place.valid || valid_all(place.valid, place.valid_at, r.bytes);
-    if (r.bytes == box->inner && bytes.all_valid && !tf32) {
+    valid = !r.bytes || !place.valid || valid_all(place.valid, place.valid_at, r.bytes);
+    *all_valid &= valid;
+    if (r.bytes == box->inner && !tf32) {
         for (unsigned i = 0; i < l->count; i++)
-            put_row(box, l->to[i], l->offset, row, place.data, NULL);
+            put_row(box, l->to[i], l->offset, row, place.data, valid);
         return true;
     }
-    fill(map, bytes.data, box->inner);
+    fill(map, bytes, box->inner);
     if (r.bytes) {
-        memcpy(bytes.data + r.skip, place.data, r.bytes);
+        memcpy(bytes + r.skip, place.data, r.bytes);
         if (tf32)
-            round_to_tf32(bytes.data + r.skip, r.bytes);
-    }
-    if (!bytes.all_valid) {
-        memset(bytes.valid, 0xff, sizeof bytes.valid);
-        valid_copy(bytes.valid, r.skip, place.valid, place.valid_at, r.bytes);
+            round_to_tf32(bytes + r.skip, r.bytes);
     }
     for (unsigned i = 0; i < l->count; i++)
-        put_row(box, l->to[i], l->offset, row, bytes.data, &bytes);
+        put_row(box, l->to[i], l->offset, row, bytes, valid);
+    return true;
+}
+
+/* Rows some of whose bytes nobody wrote, after the rows around them have been made valid. */
+static bool load_invalid(struct machine *m, struct load_job *l, uint32_t row)
+{
+    const struct box *box = &l->access.box;
+    uint8_t valid[MOST_ROW_BYTES / 8 + 8];
+    struct box_row r;
+    struct place place;
+
+    box_row(box, row, false, &r);
+    if (!r.bytes)
+        return true;
+    if (!machine_place_global(m, &l->job.site, r.global, r.bytes, ACCESS_READ, &place))
+        return false;
+    if (!place.valid || valid_all(place.valid, place.valid_at, r.bytes))
+        return true;
+    memset(valid, 0xff, sizeof valid);
+    valid_copy(valid, r.skip, place.valid, place.valid_at, r.bytes);
+    for (unsigned i = 0; i < l->count; i++)
+        put_validity(box, l->to[i], l->offset, row, valid);
     return true;
 }
 
@@ -235,10 +259,18 @@ static void load_fire(struct machine *m, struct async_job *job, unsigned step)
 {
     struct load_job *l = (struct load_job *)job;
     const struct box *box = &l->access.box;
-    const uint64_t rows = box->rows;
+    const uint32_t first = (uint32_t)(box->rows * step / l->pieces);
+    const uint32_t end = (uint32_t)(box->rows * (step + 1) / l->pieces);
+    bool all_valid = true;
 
-    for (uint64_t row = rows * step / l->pieces; row < rows * (step + 1) / l->pieces; row++)
-        if (!load_row(m, l, (uint32_t)row))
+    for (uint32_t row = first; row < end; row++)
+        if (!load_row(m, l, row, &all_valid))
+            return;
+    for (unsigned i = 0; i < l->count && box->inner == box->pitch; i++)
+        valid_fill(l->to[i]->valid, l->offset + first * box->pitch, (end - first) * box->pitch,
+                   true);
+    for (uint32_t row = first; row < end && !all_valid; row++)
+        if (!load_invalid(m, l, row))
             return;
     if (--l->left)
         return;
@@ -398,10 +430,18 @@ static bool store_read(struct machine *m, struct store_job *s)
         machine_trap(m, &s->job.site, TRAP_MEMORY, "a tensor store");
         return false;
     }
+    memset(s->valid, 0xff, valid_bytes(bytes));
     for (uint32_t row = 0; row < box->rows; row++) {
         const size_t base = (size_t)row * box->inner;
-        bool all = true;
+        const uint32_t start = s->offset + row * box->pitch;
+        bool all = box->inner == box->pitch && valid_all(s->cta->valid, start, box->inner);
 
+        if (all) {
+            for (uint32_t b = 0; b < box->inner; b += 16)
+                memcpy(s->data + base + b, s->cta->bytes + box_shared(box, s->offset, row, b), 16);
+            continue;
+        }
+        all = true;
         for (uint32_t b = 0; b < box->inner; b += 16) {
             const uint32_t at = box_shared(box, s->offset, row, b);
             const uint32_t valid = valid_get(s->cta->valid, at, 16);

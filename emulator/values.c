@@ -242,24 +242,43 @@ bool warp_uniform(struct warp *w, const struct inst *in, const struct operand *o
 
 /* ---- whole rows for arithmetic ---- */
 
+/* Special registers that differ from lane to lane. */
+static bool is_per_lane(const struct operand *op)
+{
+    return op->kind == OPND_SPECIAL &&
+           (op->reg <= SR_TID_Z || op->reg == SR_LANEID ||
+            (op->reg >= SR_LANEMASK_EQ && op->reg <= SR_LANEMASK_GT));
+}
+
 const uint32_t *row32_slow(const struct warp *w, const struct operand *op, uint32_t *tmp,
                            struct span s)
 {
-    if (op->kind == OPND_IMM) {
+    if (op->kind == OPND_REG || is_per_lane(op) ||
+        (op->kind == OPND_ADDR && op->base == ADDR_REG)) {
+        const bool line = op->kind == OPND_SPECIAL && op->reg == SR_TID_X &&
+                          w->grid->block[0] >= w->grid->threads;
         for (unsigned l = s.lo; l < s.hi; l++)
-            tmp[l] = (uint32_t)op->imm;
+            tmp[l] = line ? w->id * LANES + l : (uint32_t)warp_value(w, op, l);
         return tmp;
     }
+    const uint32_t v = op->kind == OPND_IMM ? (uint32_t)op->imm : (uint32_t)warp_value(w, op, s.lo);
     for (unsigned l = s.lo; l < s.hi; l++)
-        tmp[l] = (uint32_t)warp_value(w, op, l);
+        tmp[l] = v;
     return tmp;
 }
 
 const uint64_t *row64_slow(const struct warp *w, const struct operand *op, uint64_t *tmp,
                            struct span s)
 {
+    if (op->kind == OPND_REG || is_per_lane(op) ||
+        (op->kind == OPND_ADDR && op->base == ADDR_REG)) {
+        for (unsigned l = s.lo; l < s.hi; l++)
+            tmp[l] = warp_value(w, op, l);
+        return tmp;
+    }
+    const uint64_t v = op->kind == OPND_IMM ? op->imm : warp_value(w, op, s.lo);
     for (unsigned l = s.lo; l < s.hi; l++)
-        tmp[l] = warp_value(w, op, l);
+        tmp[l] = v;
     return tmp;
 }
 

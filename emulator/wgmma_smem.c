@@ -60,11 +60,29 @@ static bool outside(uint32_t address, uint32_t first, uint32_t end)
     return address < first || address > end || end - address < 16;
 }
 
+/* A bound from the corners. The swizzle stays within a line of 128 bytes. */
+static bool surely_inside(const struct wgmma_desc *d, bool mn_major, unsigned rows, uint32_t first,
+                          uint32_t end)
+{
+    const uint32_t groups = rows / 8 - 1;
+    uint32_t reach;
+
+    if (!mn_major)
+        reach = groups * d->stride + 8 * (d->span ? d->span : 16) + (d->span ? 0 : d->leading);
+    else if (!d->span)
+        reach = groups * d->stride + d->leading + 128;
+    else
+        reach = groups / (d->span / 16) * d->leading + d->stride + 8 * d->span;
+    return d->start >= first + 128 && d->start + reach + 128 <= end;
+}
+
 bool wgmma_in_bounds(const struct wgmma_desc *desc, bool mn_major, unsigned rows, uint32_t first,
                      uint32_t end, uint32_t *fault)
 {
     const unsigned chunks = mn_major ? 16 : 2;
 
+    if (surely_inside(desc, mn_major, rows, first, end))
+        return true;
     for (unsigned r = 0; r < (mn_major ? rows / 8 : rows); r++)
         for (unsigned c = 0; c < chunks; c++) {
             *fault = mn_major ? mn_chunk(desc, r, c) : k_chunk(desc, r, c);
