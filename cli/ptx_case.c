@@ -1,96 +1,13 @@
 #include "ptx_case.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t size;
-} types[] = {
-    [PTX_U8] = {"u8", 1}, [PTX_S8] = {"s8", 1}, [PTX_U16] = {"u16", 2}, [PTX_S16] = {"s16", 2},
-    [PTX_U32] = {"u32", 4}, [PTX_S32] = {"s32", 4}, [PTX_U64] = {"u64", 8}, [PTX_S64] = {"s64", 8},
-    [PTX_F32] = {"f32", 4}, [PTX_F64] = {"f64", 8},
-};
-
-enum { TYPES = sizeof types / sizeof *types };
-
-size_t ptx_type_size(enum ptx_type type)
-{
-    return types[type].size;
-}
-
-const char *ptx_type_name(enum ptx_type type)
-{
-    return types[type].name;
-}
-
 size_t ptx_arg_size(const struct ptx_arg *arg)
 {
-    return types[arg->type].size * (arg->count ? arg->count : 1);
-}
-
-/* ---- elements ------------------------------------------------------------------------------- */
-
-struct ptx_number ptx_element(enum ptx_type type, const void *bytes, size_t index)
-{
-    const unsigned char *p = (const unsigned char *)bytes + index * types[type].size;
-    uint64_t u = 0;
-
-    if (type == PTX_F32) {
-        float f;
-
-        memcpy(&f, p, sizeof f);
-        return (struct ptx_number){.real = true, .d = (double)f};
-    }
-    if (type == PTX_F64) {
-        double d;
-
-        memcpy(&d, p, sizeof d);
-        return (struct ptx_number){.real = true, .d = d};
-    }
-    memcpy(&u, p, types[type].size);
-    switch (type) {
-    case PTX_S8: return (struct ptx_number){.i = (int8_t)u};
-    case PTX_S16: return (struct ptx_number){.i = (int16_t)u};
-    case PTX_S32: return (struct ptx_number){.i = (int32_t)u};
-    default: return (struct ptx_number){.i = (int64_t)u};
-    }
-}
-
-/* The number as the type has it: integers wrap, reals round to nearest. */
-static void store(enum ptx_type type, struct ptx_number n, void *bytes, size_t index)
-{
-    unsigned char *p = (unsigned char *)bytes + index * types[type].size;
-
-    if (type == PTX_F32) {
-        const float f = (float)(n.real ? n.d : (double)n.i);
-
-        memcpy(p, &f, sizeof f);
-    } else if (type == PTX_F64) {
-        const double d = n.real ? n.d : (double)n.i;
-
-        memcpy(p, &d, sizeof d);
-    } else {
-        const double limit = 9223372036854775808.0;
-        const int64_t i = !n.real ? n.i : n.d >= -limit && n.d < limit ? (int64_t)n.d : 0;
-
-        memcpy(p, &i, types[type].size);
-    }
-}
-
-void ptx_case_print(enum ptx_type type, const void *bytes, size_t index, char *out, size_t size)
-{
-    const struct ptx_number n = ptx_element(type, bytes, index);
-
-    if (n.real)
-        snprintf(out, size, "%.9g", n.d);
-    else if (type == PTX_U64)
-        snprintf(out, size, "%" PRIu64, (uint64_t)n.i);
-    else
-        snprintf(out, size, "%" PRId64, n.i);
+    return arg->is_map ? 128 : ptx_type_size(arg->type) * (arg->count ? arg->count : 1);
 }
 
 /* ---- reading the comments ------------------------------------------------------------------- */
@@ -200,21 +117,117 @@ static bool run_line(struct reader *r, struct ptx_case *c)
     return !*r->at || wrong(r, "unexpected text");
 }
 
+/* a,b,.. into out; how many, 0 if there is none or one is no number */
+static unsigned list(struct reader *r, uint64_t *out, unsigned max)
+{
+    unsigned n = 0;
+
+    while (n < max) {
+        unsigned long v;
+
+        if (!count(r, &v))
+            return 0;
+        out[n++] = v;
+        skip(r);
+        if (*r->at != ',')
+            break;
+        r->at++;
+    }
+    return n;
+}
+
+static const char *const map_types[] = {    /* in the order of CUtensorMapDataType */
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32ftz", "tf32",
+    "tf32ftz",
+};
+
+enum { MAP_TYPES = sizeof map_types / sizeof *map_types };
+
+static unsigned map_type_size(int type)
+{
+    static const unsigned char sizes[MAP_TYPES] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+
+    return sizes[type];
+}
+
+static bool map_field(struct reader *r, struct ptx_map *map, const char *key)
+{
+    uint64_t v[5] = {0};
+    const bool fill = !strcmp(key, "fill");
+    char nan[8];
+    unsigned n;
+
+    if (fill) {
+        map->fill = 1;
+        return (word(r, nan, sizeof nan) && !strcmp(nan, "nan")) || wrong(r, "expected nan");
+    }
+    n = list(r, v, 5);
+    if (!n)
+        return wrong(r, "expected numbers");
+    if (!strcmp(key, "dim")) {
+        map->rank = n;
+        memcpy(map->dim, v, sizeof v);
+    } else if (!strcmp(key, "pitch")) {
+        memcpy(map->pitch, v, sizeof map->pitch);
+    } else if (!strcmp(key, "box") || !strcmp(key, "step")) {
+        for (unsigned i = 0; i < n; i++)
+            (key[0] == 'b' ? map->box : map->step)[i] = (uint32_t)v[i];
+    } else if (!strcmp(key, "swizzle") && (v[0] == 32 || v[0] == 64 || v[0] == 128)) {
+        map->swizzle = v[0] == 32 ? 1 : v[0] == 64 ? 2 : 3;
+    } else {
+        return wrong(r, "expected dim, pitch, box, step, swizzle 32|64|128 or fill nan");
+    }
+    return true;
+}
+
+/* TYPE of BUFFER dim X,Y box X,Y .. */
+static bool map_line(struct reader *r, struct ptx_case *c, struct ptx_arg *arg)
+{
+    struct ptx_map *map = &arg->map;
+    char text[32];
+
+    arg->is_map = true;
+    if (!word(r, text, sizeof text))
+        return wrong(r, "expected the type of the map's elements");
+    while (map->type < MAP_TYPES && strcmp(map_types[map->type], text))
+        map->type++;
+    if (map->type == MAP_TYPES)
+        return wrong(r, "expected u8 u16 u32 s32 u64 s64 f16 f32 f64 bf16 f32ftz tf32 tf32ftz");
+    if (!word(r, text, sizeof text) || strcmp(text, "of") || !word(r, text, sizeof text))
+        return wrong(r, "expected of and a buffer");
+    while (map->buffer < c->nargs && strcmp(c->arg[map->buffer].name, text))
+        map->buffer++;
+    if (map->buffer == c->nargs || !c->arg[map->buffer].count)
+        return wrong(r, "no such buffer before this line");
+    for (int i = 0; i < 5; i++)
+        map->step[i] = 1;
+    while (word(r, text, sizeof text))
+        if (!map_field(r, map, text))
+            return false;
+    if (!map->rank || !map->box[map->rank - 1])
+        return wrong(r, "dim and box are needed, with as many numbers");
+    for (unsigned i = 0; i + 1 < map->rank; i++)
+        if (!map->pitch[i])
+            map->pitch[i] = i ? map->pitch[i - 1] * map->dim[i]
+                              : map->dim[0] * map_type_size(map->type);
+    c->nargs++;
+    skip(r);
+    return !*r->at || wrong(r, "unexpected text");
+}
+
 static bool arg_line(struct reader *r, struct ptx_case *c)
 {
     struct ptx_arg *arg = &c->arg[c->nargs];
     char type[16];
-    unsigned t = 0;
 
     if (c->nargs == PTX_ARGS)
         return wrong(r, "too many arguments");
     if (!word(r, arg->name, sizeof arg->name) || !word(r, type, sizeof type))
         return wrong(r, "expected a name and a type");
-    while (t < TYPES && strcmp(types[t].name, type))
-        t++;
-    if (t == TYPES)
-        return wrong(r, "expected a type: u8 s8 u16 s16 u32 s32 u64 s64 f32 f64");
-    arg->type = (enum ptx_type)t;
+    if (!strcmp(type, "tensormap"))
+        return map_line(r, c, arg);
+    if (!ptx_type_find(type, &arg->type))
+        return wrong(r, "expected a type: u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64");
     skip(r);
     if (*r->at == '[') {
         unsigned long n;
@@ -316,7 +329,7 @@ static bool comment(struct reader *r, struct ptx_case *c, bool *ran)
 
 bool ptx_case_parse(struct ptx_case *c, const char *text, char *message, size_t size)
 {
-    struct reader r = {.at = "", .message = message, .size = size};
+    struct reader r = {.at = text, .message = message, .size = size};
     bool ran = false;
 
     memset(c, 0, sizeof *c);
@@ -330,9 +343,10 @@ bool ptx_case_parse(struct ptx_case *c, const char *text, char *message, size_t 
         r.line++;
         if (len > 2 && p[0] == '/' && p[1] == '/') {
             line = malloc(len + 1);
-            r.at = line;
+            r.at = p;
             if (!line)
                 return wrong(&r, "out of memory");
+            r.at = line;
             memcpy(line, p, len);
             line[len] = 0;
             good = comment(&r, c, &ran);
@@ -382,7 +396,7 @@ bool ptx_case_fill(const struct ptx_values *v, unsigned n, void *bytes, char *me
             snprintf(message, size, "%s[%zu]: %s", arg->name, i, why);
             return false;
         }
-        store(arg->type, x, bytes, i);
+        ptx_element_store(arg->type, x, bytes, i);
     }
     return true;
 }
@@ -395,10 +409,10 @@ static bool agrees(const struct ptx_expect *e, enum ptx_type type, const void *r
     const double expected = want.real ? want.d : (double)want.i;
     const double found = got.real ? got.d : (double)got.i;
 
-    store(type, want, bits, 0);
+    ptx_element_store(type, want, bits, 0);
     if (e->within <= 0)
-        return !memcmp(bits, (const unsigned char *)results + i * types[type].size,
-                       types[type].size);
+        return !memcmp(bits, (const unsigned char *)results + i * ptx_type_size(type),
+                       ptx_type_size(type));
     return fabs(found - expected) <= e->within * fabs(expected);
 }
 
@@ -419,7 +433,7 @@ bool ptx_case_check(const struct ptx_values *v, void *const *results, char *mess
             }
             if (agrees(e, arg->type, results[e->arg], i, want))
                 continue;
-            store(arg->type, want, bits, 0);
+            ptx_element_store(arg->type, want, bits, 0);
             ptx_case_print(arg->type, bits, 0, expected, sizeof expected);
             ptx_case_print(arg->type, results[e->arg], i, got, sizeof got);
             snprintf(message, size, "line %u: %s[%zu] is %s, expected %s", e->line, arg->name, i,

@@ -5,6 +5,9 @@
  *   //arg: a u32[64] = i * 3                    a device buffer and its initial values
  *   //arg: out u32[64]                          a device buffer that nobody has written
  *   //arg: n u32 = 64                           a scalar
+ *   //arg: m tensormap bf16 of a dim 64,32 box 64,8 swizzle 128
+ *                                               a tensor map over an earlier buffer; also: pitch
+ *                                               bytes of dims 1.. (packed), step, fill nan
  *   //expect: out[0..31] = a[i] + n             equal bits; also out, out[5]
  *   //expect: f ~ sqrt(x[i]) within 1e-6        relative error
  *   //trap: BOUNDS                              the launch must fail, and the report contain this
@@ -23,14 +26,26 @@
 enum { PTX_ARGS = 16, PTX_EXPECTS = 32 };
 
 enum ptx_type {
-    PTX_U8, PTX_S8, PTX_U16, PTX_S16, PTX_U32, PTX_S32, PTX_U64, PTX_S64, PTX_F32, PTX_F64
+    PTX_U8, PTX_S8, PTX_U16, PTX_S16, PTX_U32, PTX_S32, PTX_U64, PTX_S64,
+    PTX_F16, PTX_BF16, PTX_F32, PTX_F64
+};
+
+/* Operands of cuTensorMapEncodeTiled; type, swizzle and fill are that function's numbers. */
+struct ptx_map {
+    unsigned buffer;            /* argument it looks at */
+    int type, swizzle, fill;
+    uint32_t rank;
+    uint64_t dim[5], pitch[4];
+    uint32_t box[5], step[5];
 };
 
 struct ptx_arg {
     char name[32];
     enum ptx_type type;
-    size_t count;               /* elements of a buffer; 0: a scalar */
+    size_t count;               /* elements of a buffer; 0: a scalar or a map */
     char *init;                 /* expression, or NULL */
+    bool is_map;
+    struct ptx_map map;
 };
 
 struct ptx_expect {
@@ -69,6 +84,7 @@ void ptx_case_free(struct ptx_case *c);
 
 size_t ptx_type_size(enum ptx_type type);
 const char *ptx_type_name(enum ptx_type type);
+bool ptx_type_find(const char *name, enum ptx_type *type);
 size_t ptx_arg_size(const struct ptx_arg *arg);
 
 /* Initial values of argument n, ptx_arg_size bytes; earlier arguments are in values. */
@@ -86,7 +102,8 @@ void ptx_case_print(enum ptx_type type, const void *bytes, size_t index, char *o
 bool ptx_expr_eval(const struct ptx_values *v, const char *expression, size_t i,
                    struct ptx_number *out, char *message, size_t size);
 
-/* An element of a buffer as a number. */
+/* An element of a buffer as a number, and back: integers wrap, reals round to nearest even. */
 struct ptx_number ptx_element(enum ptx_type type, const void *bytes, size_t index);
+void ptx_element_store(enum ptx_type type, struct ptx_number n, void *bytes, size_t index);
 
 #endif

@@ -38,6 +38,10 @@
     X(cuMemFree_v2, (CUdeviceptr)) \
     X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t)) \
     X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t)) \
+    X(cuTensorMapEncodeTiled, (CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, \
+                               const cuuint64_t *, const cuuint64_t *, const cuuint32_t *, \
+                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle, \
+                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill)) \
     X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **)) \
     X(cuGetErrorName, (CUresult, const char **))
 
@@ -116,6 +120,7 @@ struct run {
     CUdeviceptr buffer[PTX_ARGS];
     void *initial[PTX_ARGS];                /* what the host knows of the argument */
     void *result[PTX_ARGS];
+    CUtensorMap map[PTX_ARGS];
     bool context;
 };
 
@@ -155,6 +160,16 @@ static void check(struct run *r, CUresult code, const char *what)
 
 #define DO(call, ...) check(r, r->d->call(__VA_ARGS__), #call)
 
+static void encode(struct run *r, unsigned i)
+{
+    const struct ptx_map *m = &r->c.arg[i].map;
+
+    DO(cuTensorMapEncodeTiled, &r->map[i], (CUtensorMapDataType)m->type, m->rank,
+       (void *)(uintptr_t)r->buffer[m->buffer], m->dim, m->pitch, m->box, m->step,
+       CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)m->swizzle,
+       CU_TENSOR_MAP_L2_PROMOTION_NONE, (CUtensorMapFloatOOBfill)m->fill);
+}
+
 static void prepare(struct run *r)
 {
     char message[512];
@@ -181,6 +196,8 @@ static void prepare(struct run *r)
             if (arg->init)
                 DO(cuMemcpyHtoD_v2, r->buffer[i], r->initial[i], size);
         }
+        if (arg->is_map)
+            encode(r, i);
     }
 }
 
@@ -201,7 +218,8 @@ static CUresult launch(struct run *r)
     cluster.value.clusterDim.y = c->cluster[1];
     cluster.value.clusterDim.z = c->cluster[2];
     for (unsigned i = 0; i < c->nargs; i++)
-        params[i] = c->arg[i].count ? (void *)&r->buffer[i] : r->initial[i];
+        params[i] = c->arg[i].is_map ? (void *)&r->map[i]
+                  : c->arg[i].count ? (void *)&r->buffer[i] : r->initial[i];
     DO(cuModuleGetFunction, &function, r->module, c->kernel);
     if (c->smem > 48 * 1024)
         DO(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -264,10 +282,11 @@ static void test_program(void **state)
 
 static int set_up(void **state)
 {
-    struct run *r = calloc(1, sizeof *r);
+    struct run *r = aligned_alloc(128, sizeof *r);      /* a tensor map has an alignment */
 
     if (!r)
         return -1;
+    memset(r, 0, sizeof *r);
     r->program = *state;
     r->d = r->program->driver;
     *state = r;
