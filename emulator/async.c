@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "state.h"
+#include "tcgen.h"
 #include "valid.h"
 
 /* ---- the queue: a binary heap by (time, tie) ---- */
@@ -274,6 +275,7 @@ void async_cta_close(struct cta *cta)
         wgmma_unit_close(c->units[i]);
         c->units[i] = NULL;
     }
+    tcgen_cta_close(c);
     if (c->threads)
         for (unsigned i = 0; i < c->thread_count; i++) {
             groups_close(&c->threads[i].bulk);
@@ -298,12 +300,15 @@ void async_cta_exit(struct cta *cta)
         machine_trap(cta->m, &at, TRAP_EXIT_PENDING,
                      "the CTA's last thread exits with %u copies into its shared memory in flight",
                      cta->async->incoming);
+    else
+        tcgen_cta_exit(cta);
 }
 
 void async_lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)
 {
     (void)lanes;
     wgmma_lanes_exit(w, in);
+    tcgen_lanes_exit(w, in);
 }
 
 struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsigned lane)
@@ -667,6 +672,8 @@ size_t async_describe(const struct cta *cta, const struct park *park, char *text
         break;
     case WAIT_WGMMA:
         return wgmma_describe(cta->async->units[park->key], park, text, room);
+    case WAIT_TCGEN:
+        return tcgen_describe(cta, park, text, room);
     default:
         say(&s, "something unknown");
         break;

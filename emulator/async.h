@@ -96,12 +96,14 @@ struct async_thread {
 };
 
 struct wgmma_unit;
+struct tcgen_unit;
 
 struct async_cta {
     struct mbar_table bars;
     struct async_thread *threads;   /* by thread, NULL until one is needed */
     unsigned thread_count;
     struct wgmma_unit *units[CTA_WARPS / WARPGROUP];
+    struct tcgen_unit *tcgen;   /* of the pair, with its CTA of even rank; NULL until used */
     uint32_t gave_up[CTA_WARPS];    /* lanes whose try_wait returns false next */
     unsigned incoming;              /* copies in flight into this CTA's memory */
     struct async_cta *next;         /* in the list of spare ones */

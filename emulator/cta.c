@@ -266,6 +266,16 @@ static void sm_take(struct machine *m, const struct grid *g, unsigned sm, int si
     s->smem += (unsigned)sign * cta_smem(m, g);
 }
 
+static bool sm_has_room(const struct machine *m, const struct grid *g, unsigned i)
+{
+    const struct sm *s = &m->sms[i];
+
+    return s->threads + g->warps * LANES <= m->limits.threads &&
+           s->warps + g->warps <= m->limits.warps && s->ctas < m->limits.ctas &&
+           s->registers + warp_registers(g) * g->warps <= m->limits.registers &&
+           s->smem + cta_smem(m, g) <= m->limits.smem;
+}
+
 /* The emptiest multiprocessor with room for one CTA of the grid, or -1. */
 static int sm_find(const struct machine *m, const struct grid *g)
 {
@@ -273,14 +283,36 @@ static int sm_find(const struct machine *m, const struct grid *g)
 
     for (unsigned i = 0; i < m->config.sms; i++) {
         const struct sm *s = &m->sms[i];
-        if (s->threads + g->warps * LANES > m->limits.threads ||
-            s->warps + g->warps > m->limits.warps || s->ctas >= m->limits.ctas ||
-            s->registers + warp_registers(g) * g->warps > m->limits.registers ||
-            s->smem + cta_smem(m, g) > m->limits.smem)
+        if (!sm_has_room(m, g, i))
             continue;
         if (best < 0 || s->ctas < m->sms[best].ctas)
             best = (int)i;
         if (!s->ctas)
+            break;
+    }
+    return best;
+}
+
+/* Whether the CTAs 2i and 2i + 1 of a cluster work as a pair: on multiprocessors 2j and 2j + 1. */
+static bool pairs(const struct grid *g)
+{
+    return g->fn->cta_groups >> 2 & 1;
+}
+
+/* Where a CTA of a pair goes: beside the one of even rank, or, for that one (-1), where both find
+ * room. -1: nowhere. */
+static int sm_find_for_pair(const struct machine *m, const struct grid *g, int first)
+{
+    int best = -1;
+
+    if (first >= 0)
+        return first + 1;
+    for (unsigned i = 0; i + 1 < m->config.sms; i += 2) {
+        if (!sm_has_room(m, g, i) || !sm_has_room(m, g, i + 1))
+            continue;
+        if (best < 0 || m->sms[i].ctas < m->sms[best].ctas)
+            best = (int)i;
+        if (!m->sms[i].ctas)
             break;
     }
     return best;
@@ -299,16 +331,40 @@ bool grid_may_start(const struct machine *m, const struct grid *g)
     return true;
 }
 
+/* Clusters in order, x first; CTAs within a cluster likewise. */
+static void next_cluster(struct grid *g, unsigned first[3])
+{
+    const uint64_t n = g->started++;
+    const uint64_t nx = g->dims[0] / g->cluster[0], ny = g->dims[1] / g->cluster[1];
+    const uint64_t place[3] = { n % nx, n / nx % ny, n / nx / ny };
+
+    for (unsigned d = 0; d < 3; d++)
+        first[d] = (unsigned)place[d] * g->cluster[d];
+}
+
+bool grid_cancel(struct grid *g, unsigned first[3])
+{
+    if (g->started == g->clusters)
+        return false;
+    next_cluster(g, first);
+    g->finished++;
+    g->exited += g->cluster_size;       /* nobody waits for them: they count as exited */
+    g->m->reap = true;
+    return true;
+}
+
 bool cluster_start(struct machine *m, struct grid *g)
 {
     int sms[CLUSTER_CTAS];
     unsigned taken = 0;
 
     while (taken < g->cluster_size) {
-        sms[taken] = sm_find(m, g);
-        if (sms[taken] < 0)
+        const int sm = pairs(g) ? sm_find_for_pair(m, g, taken % 2 ? sms[taken - 1] : -1)
+                                : sm_find(m, g);
+        if (sm < 0)
             break;
-        sm_take(m, g, (unsigned)sms[taken++], 1);
+        sms[taken++] = sm;
+        sm_take(m, g, (unsigned)sm, 1);
     }
     if (taken < g->cluster_size) {
         while (taken)
@@ -328,19 +384,18 @@ bool cluster_start(struct machine *m, struct grid *g)
     c->barrier_arrived = 0;
     c->threads = c->size * g->threads;
     c->outstanding = 0;
+    c->last_one = false;
     c->next = g->live;
     g->live = c;
 
-    /* Clusters in order, x first; CTAs within a cluster likewise. */
-    const uint64_t n = g->started++;
-    const uint64_t nx = g->dims[0] / g->cluster[0], ny = g->dims[1] / g->cluster[1];
-    const uint64_t place[3] = { n % nx, n / nx % ny, n / nx / ny };
+    unsigned first[3];
+    next_cluster(g, first);
     for (unsigned i = 0; i < c->size; i++) {
         const unsigned in[3] = { i % g->cluster[0], i / g->cluster[0] % g->cluster[1],
                                  i / g->cluster[0] / g->cluster[1] };
         unsigned id[3];
         for (unsigned d = 0; d < 3; d++)
-            id[d] = (unsigned)place[d] * g->cluster[d] + in[d];
+            id[d] = first[d] + in[d];
         struct cta *cta = c->ctas[i];
         cta_reset(cta, c, i, id, (unsigned)sms[i]);
         if (!async_cta_open(cta))

@@ -20,15 +20,21 @@ static uint32_t atomic_half(const struct inst *in, uint32_t old, uint32_t b)
     return ((x < y) == (in->sub == SUB_MIN) ? old : b) & 0xffff;
 }
 
-static uint64_t atomic_float(const struct inst *in, uint64_t old, uint64_t b)
+/* In global memory f32 sums flush subnormals, in shared memory they do not. */
+static uint64_t atomic_float(const struct inst *in, uint64_t old, uint64_t b, bool ftz)
 {
     if (in->type[0] == TY_F64)
         return bits_of_double(double_of(old) + double_of(b));
+    if (ftz) {
+        const uint32_t sum = bits_of_float(float_of(flush32((uint32_t)old)) +
+                                           float_of(flush32((uint32_t)b)));
+        return is_nan32(sum) ? NAN_F32 : flush32(sum);
+    }
     const uint32_t sum = bits_of_float(float_of((uint32_t)old) + float_of((uint32_t)b));
     return is_nan32(sum) ? NAN_F32 : sum;
 }
 
-static uint64_t atomic_result(const struct inst *in, uint64_t old, uint64_t b)
+static uint64_t atomic_result(const struct inst *in, uint64_t old, uint64_t b, bool ftz)
 {
     const enum type type = (enum type)in->type[0];
     const bool less = type_signed(type)
@@ -48,7 +54,7 @@ static uint64_t atomic_result(const struct inst *in, uint64_t old, uint64_t b)
         break;
     case TY_F32: case TY_F64:
         if (in->sub == SUB_ADD)
-            return atomic_float(in, old, b);
+            return atomic_float(in, old, b, ftz);
         break;
     default:
         break;
@@ -82,7 +88,8 @@ static bool atomic_element(struct warp *w, const struct inst *in, unsigned lane,
                      known ? "memory that nobody wrote" : "the operand");
         return false;
     }
-    const uint64_t next = atomic_result(in, old, warp_value(w, b, lane));
+    const uint64_t next = atomic_result(in, old, warp_value(w, b, lane),
+                                        p->space == SP_GLOBAL);
     put(w, p, at, &next, size, defined);
     if (to)
         warp_set(w, to, lane, old, valid);

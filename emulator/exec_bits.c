@@ -209,12 +209,18 @@ enum flow op_brev(struct warp *w, const struct inst *in, uint32_t mask)
     UNARY32(reverse(a[l], 32));
 }
 
-/* ---- fields ---- */
+/* ---- fields: of 32 bits position and length count modulo 256, of 64 bits they do not ---- */
 
 static uint64_t extract(uint64_t v, unsigned width, uint32_t pos, uint32_t len, bool is_signed)
 {
-    pos &= 0xff;
-    len &= 0xff;
+    if (width == 32) {
+        pos &= 0xff;
+        len &= 0xff;
+    }
+    if (len > 64)
+        len = 64;
+    if (pos > 64)
+        pos = 64;
     const unsigned last = pos + len - 1 < width - 1 ? pos + len - 1 : width - 1;
     const bool fill = is_signed && len && v >> last & 1;
     uint64_t d = pos < width ? v >> pos : 0;
@@ -246,8 +252,10 @@ enum flow op_bfe(struct warp *w, const struct inst *in, uint32_t mask)
 
 static uint64_t insert(uint64_t v, uint64_t into, unsigned width, uint32_t pos, uint32_t len)
 {
-    pos &= 0xff;
-    len &= 0xff;
+    if (width == 32) {
+        pos &= 0xff;
+        len &= 0xff;
+    }
     if (pos >= width || !len)
         return into;
     if (len > width - pos)

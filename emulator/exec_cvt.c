@@ -131,6 +131,21 @@ static uint64_t finish(const struct inst *in, struct format f, uint64_t d)
     return d;
 }
 
+/* A NaN from or to double keeps its sign and what fits of its payload, and becomes quiet. */
+static uint64_t convert_nan(const struct inst *in, uint64_t v)
+{
+    const struct format f = format_of((enum type)in->type[0]);
+    const uint64_t quiet = v | UINT64_C(1) << 51;
+    const uint64_t sign = (v >> 63) << (f.exponent + f.mantissa);
+
+    if (in->flags & INST_SAT)
+        return 0;
+    if (in->flags & INST_FTZ && in->type[1] == TY_F32)
+        return UINT64_C(0x7fffffffe0000000);
+    const uint64_t inf = ((UINT64_C(1) << f.exponent) - 1) << f.mantissa;
+    return sign | inf | (quiet & (UINT64_MAX >> 12)) >> (52 - f.mantissa);
+}
+
 static uint64_t float_to_float(const struct inst *in, uint64_t v)
 {
     const enum type to = (enum type)in->type[0], from = (enum type)in->type[1];
@@ -146,6 +161,8 @@ static uint64_t float_to_float(const struct inst *in, uint64_t v)
         return in->flags & INST_SAT ? saturate(to, v) : v;
     double x = format_value(format_of(from), v);
     enum rounding rounding = (enum rounding)in->rnd;
+    if (x != x && (from == TY_F64 || to == TY_F64))
+        return convert_nan(in, bits_of_double(x));
     if (rounding >= RND_RNI) {
         x = to_integral(x, rounding);
         rounding = RND_RN;
@@ -268,7 +285,7 @@ static enum form form_of(const struct inst *in)
         case TY_BF16: return FORM_BF16;
         default: return FORM_OTHER;
         }
-    if (d->bank == BANK_64 && is_32(a) && type_bits(to) == 64) {
+    if (d->bank == BANK_64 && is_32(a) && (to == TY_U64 || to == TY_S64)) {
         if (from == TY_S32)
             return FORM_WIDEN_S32;
         if (from == TY_U32 || from == TY_U16)

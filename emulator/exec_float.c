@@ -156,6 +156,16 @@ static int direction(const struct inst *in)
     }
 }
 
+static uint64_t quiet64(uint64_t bits)
+{
+    return bits | UINT64_C(1) << 51;
+}
+
+static bool is_nan64(uint64_t bits)
+{
+    return (bits & (UINT64_MAX >> 1)) > UINT64_C(0x7ff) << 52;
+}
+
 static enum flow calculate64(struct warp *w, const struct inst *in, uint32_t mask,
                              enum calculation what)
 {
@@ -173,6 +183,8 @@ static enum flow calculate64(struct warp *w, const struct inst *in, uint32_t mas
         volatile double x = double_of(a[l]), y = double_of(b[l]), z = double_of(c[l]);
         volatile double r = in_double(what, x, y, z);
         d[l] = bits_of_double(r);
+        if ((what == SUM || what == DIFFERENCE) && is_nan64(b[l]))
+            d[l] = quiet64(b[l]);       /* of two NaNs the second */
     }
     if (way != FE_TONEAREST)
         fesetround(FE_TONEAREST);
@@ -327,7 +339,8 @@ static uint32_t sign16(enum type type, uint32_t flags, uint32_t v, bool negate)
         uint16_t h = (uint16_t)(v >> i);
         if (flags & INST_FTZ && !is_bf16(type))
             h = flush16(h);
-        d |= (uint32_t)(uint16_t)(negate ? h ^ 0x8000 : h & 0x7fff) << i;
+        const bool nan = is_bf16(type) ? is_nan_bf16(h) : is_nan16(h);
+        d |= (nan ? NAN_F16 : (uint32_t)(uint16_t)(negate ? h ^ 0x8000 : h & 0x7fff)) << i;
     }
     return d;
 }
@@ -340,7 +353,7 @@ enum flow op_abs(struct warp *w, const struct inst *in, uint32_t mask)
     if (!is_float(in))
         return int_abs(w, in, mask);
     if (type == TY_F64)
-        UNARY64(a[l] & (UINT64_MAX >> 1));
+        UNARY64(is_nan64(a[l]) ? quiet64(a[l]) : a[l] & (UINT64_MAX >> 1));
     if (type != TY_F32)
         UNARY32(sign16(type, flags, a[l], false));
     if (flags & INST_FTZ)
@@ -356,7 +369,7 @@ enum flow op_neg(struct warp *w, const struct inst *in, uint32_t mask)
     if (!is_float(in))
         return int_neg(w, in, mask);
     if (type == TY_F64)
-        UNARY64(a[l] ^ UINT64_C(1) << 63);
+        UNARY64(is_nan64(a[l]) ? quiet64(a[l]) : a[l] ^ UINT64_C(1) << 63);
     if (type != TY_F32)
         UNARY32(sign16(type, flags, a[l], true));
     if (flags & INST_FTZ)
@@ -461,7 +474,7 @@ static bool is_class(unsigned class, uint64_t bits, struct format f)
     case SUB_INFINITE: return exponent == top && !fraction;
     case SUB_NUMBER: return exponent != top || !fraction;
     case SUB_NOTANUMBER: return exponent == top && fraction;
-    case SUB_NORMAL: return exponent && exponent != top;
+    case SUB_NORMAL: return exponent ? exponent != top : !fraction;      /* zeros too */
     default: return !exponent && fraction;
     }
 }

@@ -265,7 +265,7 @@ enum flow op_mad24(struct warp *w, const struct inst *in, uint32_t mask)
     TERNARY32(half24(in, a[l], b[l]) + c[l]);
 }
 
-/* ---- quotients: by zero all ones and the dividend, as the hardware's sequence gives ---- */
+/* ---- quotients: by zero everything is all ones, as on an H200 ---- */
 
 static uint64_t quotient_s(int64_t a, int64_t b)
 {
@@ -274,7 +274,7 @@ static uint64_t quotient_s(int64_t a, int64_t b)
 
 static uint64_t remainder_s(int64_t a, int64_t b)
 {
-    return !b ? (uint64_t)a : b == -1 ? 0 : (uint64_t)(a % b);
+    return !b ? UINT64_MAX : b == -1 ? 0 : (uint64_t)(a % b);
 }
 
 enum flow int_div(struct warp *w, const struct inst *in, uint32_t mask)
@@ -292,11 +292,11 @@ enum flow int_div(struct warp *w, const struct inst *in, uint32_t mask)
 enum flow op_rem(struct warp *w, const struct inst *in, uint32_t mask)
 {
     switch (type_of(in)) {
-    case TY_U16: BINARY32((b[l] & 0xffff) ? (a[l] & 0xffff) % (b[l] & 0xffff) : a[l] & 0xffff);
+    case TY_U16: BINARY32((b[l] & 0xffff) ? (a[l] & 0xffff) % (b[l] & 0xffff) : 0xffff);
     case TY_S16: BINARY32(remainder_s(S16(a[l]), S16(b[l])) & 0xffff);
-    case TY_U32: BINARY32(b[l] ? a[l] % b[l] : a[l]);
+    case TY_U32: BINARY32(b[l] ? a[l] % b[l] : UINT32_MAX);
     case TY_S32: BINARY32(remainder_s((int32_t)a[l], (int32_t)b[l]));
-    case TY_U64: BINARY64(b[l] ? a[l] % b[l] : a[l]);
+    case TY_U64: BINARY64(b[l] ? a[l] % b[l] : UINT64_MAX);
     default: BINARY64(remainder_s((int64_t)a[l], (int64_t)b[l]));
     }
 }

@@ -158,8 +158,12 @@ uint8_t e4m3_of(double value)
 {
     if (value != value)
         return 0x7f;
-    if (fabs(value) >= 448)
-        return value < 0 ? 0xfe : 0x7e;
+    const double magnitude = fabs(value);
+    const unsigned sign = value < 0 ? 0x80 : 0;
+    if (magnitude >= 448)
+        return (uint8_t)(sign | 0x7e);
+    if (magnitude >= 256)       /* the top exponent holds numbers too, in steps of 32 */
+        return (uint8_t)(sign | (0x70 + (unsigned)nearbyint(magnitude / 32)));
     return (uint8_t)format_round(format_e4m3, value, RND_RN);
 }
 

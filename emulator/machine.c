@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "async.h"
+#include "tcgen.h"
 
 #ifdef __SSE2__
 #include <xmmintrin.h>
@@ -38,6 +39,7 @@ void machine_destroy(struct machine *m)
         return;
     pool_clear(m);
     async_close(m);
+    tcgen_machine_close(m);
     trap_clear(&m->trap);
     free(m->ready);
     free(m->sms);
@@ -152,6 +154,10 @@ static bool grid_prepare(struct machine *m, struct grid *g, const struct launch 
                             g->threads, g->cluster_size);
     const unsigned fit = machine_occupancy(&m->config, g->program, g->fn, g->threads,
                                            l->dynamic_smem);
+    if (g->fn->cta_groups >> 2 & 1 && (m->config.sms < 2 || g->cluster_size % 2))
+        return machine_fail(m, TRAP_RESOURCES, m->config.sms < 2
+                            ? "%s: a CTA pair needs two multiprocessors"
+                            : "%s: its clusters of an odd size are no CTA pairs", g->fn->name);
     if ((uint64_t)fit * m->config.sms < g->cluster_size)
         return machine_fail(m, TRAP_RESOURCES,
                             "%s: %u of its CTAs (%u threads, %u registers each, %u bytes of shared "
@@ -178,6 +184,7 @@ bool machine_run(struct machine *m, const struct launch *launches, size_t count,
     m->random = m->config.seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x243f6a8885a308d3);
     m->cache = m->engine_cache = (struct mem_cache){ 0 };
     memset(m->sms, 0, m->config.sms * sizeof *m->sms);
+    tcgen_machine_reset(m);
     if (!count)
         return true;
 

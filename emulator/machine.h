@@ -50,6 +50,13 @@ enum machine_part { PART_H200, PART_B200 };
 /* When asynchronous engines act within the freedom they have. */
 enum machine_policy { POLICY_EARLY, POLICY_LATE, POLICY_RANDOM };
 
+/* Where sources are silent or disagree, one reading is the default and a bit asks for the other. */
+enum machine_rule {
+    RULE_ASSUME = 1,            /* do what is assumed instead of an UNVERIFIED trap */
+    RULE_STRICT_CP = 2,         /* a tcgen05.cp is not ordered behind its thread's earlier mma */
+    RULE_PADDED_BYTES = 4,      /* padded 4- and 6-bit tensor copies count bytes with their gaps */
+};
+
 /* What an observer is told. Every event has an id that grows by one. */
 enum machine_event_kind {
     EVENT_FENCE,                /* value: the opcode */
@@ -78,6 +85,7 @@ struct machine_config {
     uint64_t seed;
     enum machine_policy policy;
     bool math;                  /* false: matrix instructions move no values */
+    unsigned rules;             /* enum machine_rule, a set */
     uint64_t idle_steps;        /* instructions without any effect before LIVELOCK; 0: default */
     void (*print)(void *user, const char *text, size_t length);     /* the kernel's printf */
     void (*observe)(void *user, const struct machine_event *event);
@@ -96,6 +104,7 @@ enum wait_kind {
     WAIT_BULK,                  /* key: thread, want: groups; reads and completions alike */
     WAIT_COPY,                  /* cp.async groups; key: thread */
     WAIT_REGISTERS,             /* key: sub-partition, want: registers per thread */
+    WAIT_TCGEN,                 /* key: enum tcgen_wait, want: columns of an allocation */
     WAIT_GRID,                  /* griddepcontrol.wait */
     WAIT_TIME,                  /* key: machine time */
 };
@@ -217,6 +226,7 @@ struct cluster {
     unsigned barrier_arrived;   /* threads */
     unsigned threads;           /* threads of the cluster that have not exited */
     unsigned outstanding;       /* asynchronous operations that will still touch its memory */
+    bool last_one;              /* a thread has seen that no cluster is left to cancel */
     struct cluster *next;
 };
 
@@ -297,6 +307,10 @@ bool warpgroup_meet(struct warp *w, const struct inst *in, uint32_t mask);
  * when it trapped.
  */
 uint32_t warp_gather(struct warp *w, const struct inst *in, uint32_t mask, uint32_t member);
+
+/* Cluster launch control: the next cluster of the grid will never start; *first is its first CTA.
+ * False: none is left. */
+bool grid_cancel(struct grid *g, unsigned first[3]);
 
 /* Lanes go on at another instruction than the next. */
 void warp_jump(struct warp *w, uint32_t lanes, uint32_t pc);

@@ -1,7 +1,7 @@
 // Device memory of one context: allocations in an address space of its own, each with wide gaps on both sides, so that
 // every access outside an allocation is found and named. Each byte has a bit "somebody wrote me".
 //
-//   address space     0x700000000000 .. 0x7e0000000000 for device memory, shared by all contexts of the process, so
+//   address space     0x700000000000 .. 0x780000000000 for device memory, shared by all contexts of the process, so
 //                     that an address names its owner; page-locked host memory appears at its own host address.
 //   block             base and size in the device's space, the host bytes behind it, the validity bitmap
 //
@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define MEM_BASE 0x700000000000u
-#define MEM_LIMIT 0x7e0000000000u
+#define MEM_LIMIT 0x780000000000u
 
 enum mem_kind {
     MEM_DEVICE,                 // cuMemAlloc and its relatives

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "async.h"
+#include "tcgen.h"
 
 enum {
     SLICE_EARLY = 2048,         /* instructions: until it waits, nearly */
@@ -163,6 +164,10 @@ static const struct operand *busy_operand(const struct warp *w, const struct ins
 static bool busy_trap(struct warp *w, const struct inst *in)
 {
     if (in->op == OP_WGMMA || in->op == OP_WGMMA_SP || !busy_operand(w, in))
+        return false;
+    if (!tcgen_touch(w, in))
+        return true;
+    if (!busy_operand(w, in))
         return false;
     warp_trap(w, in, -1, TRAP_PENDING,
               "a register here belongs to a wgmma whose group has not been waited for");

@@ -19,6 +19,7 @@ struct machine {
     struct mem_cache cache;     /* of ordinary accesses */
     struct mem_cache engine_cache;
     struct async *async;
+    struct tmem **tmem;         /* by multiprocessor, NULL until used */
 
     uint64_t now;
     uint64_t progress;          /* time of the last effect anybody could notice */

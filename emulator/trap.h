@@ -32,11 +32,13 @@
     X(TENSOR_MAP,      715, "illegal tensor map") \
     X(TENSOR_ACCESS,   715, "illegal coordinate or operand of a tensor copy") \
     X(DESCRIPTOR,      719, "illegal matrix descriptor") \
-    X(PENDING,         719, "register of a pending asynchronous instruction touched") \
+    X(PENDING,         719, "register or cell of a pending asynchronous instruction touched") \
     X(EXIT_PENDING,    719, "exit with asynchronous work outstanding") \
     X(CALL,            719, "illegal call or return") \
     X(STACK,           719, "call stack or local memory exhausted") \
     X(INSTRUCTION,     715, "instruction not allowed here") \
+    X(TENSOR_MEMORY,   719, "misuse of Tensor Memory") \
+    X(UNVERIFIED,      719, "behaviour that no source confirms") \
     X(TRAP,            719, "trap instruction") \
     X(ASSERT,          710, "assertion of the kernel failed") \
     X(DEADLOCK,        702, "deadlock: every thread waits") \

@@ -225,7 +225,7 @@ static s64 clamp(s128 v, s64 least, s64 most)
       (s32)b ? (s32)b == -1 ? 0 - (u32)a : (u32)((s32)a / (s32)b) : UINT32_MAX) \
     X(div_u32, "div.u32 d32, a32, b32", 'w', 'i', (u32)b ? (u32)a / (u32)b : UINT32_MAX) \
     X(rem_s32, "rem.s32 d32, a32, b32", 'w', 'i', \
-      (s32)b ? (s32)b == -1 ? 0 : (u32)((s32)a % (s32)b) : (u32)a) \
+      (s32)b ? (s32)b == -1 ? 0 : (u32)((s32)a % (s32)b) : UINT32_MAX) \
     X(div_u64, "div.u64 d64, a64, b64", 'd', 'i', b ? a / b : UINT64_MAX) \
     X(abs_s32, "abs.s32 d32, a32", 'w', 'i', (s32)a < 0 ? 0 - (u32)a : (u32)a) \
     X(neg_s64, "neg.s64 d64, a64", 'd', 'i', 0 - a) \
