@@ -26,17 +26,17 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
     // K = 0 and so on: a dimension may not be 0, and nothing of it is read.
     cuuint64_t dims[2] = { extent->inner > 0 ? (cuuint64_t)extent->inner : 1,
                            extent->outer > 0 ? (cuuint64_t)extent->outer : 1 };
-    // A single row has no next one; any stride serves that the driver accepts.
-    cuuint64_t stride = extent->outer > 1 ? (cuuint64_t)extent->ld * bytes : ALIGNMENT;
-    if (stride == 0 || extent->inner == 0)
-        stride = ALIGNMENT;
+    // A single row has no next one: its pitch is what the driver accepts and no rows overlap with.
+    cuuint64_t stride = extent->outer > 1 && extent->inner > 0 ? (cuuint64_t)extent->ld * bytes
+                                                               : dims[0] * bytes;
+    stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     cuuint32_t box[2] = { (cuuint32_t)(SWIZZLE_BYTES / bytes), box_rows };
     cuuint32_t element_strides[2] = { 1, 1 };
     _Alignas(128) CUtensorMap encoded;
     CUresult result = driver->TensorMapEncodeTiled(
         &encoded, data_type(type), 2, NULL, dims, &stride, box, element_strides,
         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result)
         return driver_failed(driver, error, result,
                              "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64
@@ -51,9 +51,10 @@ void tmap_mend_small(const struct extent *extent, struct ptxmm_tensor_map *map)
 {
     enum { SMALL = 128 * 1024 };
     int dense = extent->outer <= 1 || extent->ld == extent->inner;
-    // Rows beyond the limit cannot be a small tensor, and their product with the pitch could
-    // overflow.
-    if (!dense && extent->outer < SMALL && extent->ld < SMALL &&
-        extent->outer * extent->ld * extent->type_bits / 8 < SMALL)
+    // More rows than that, or a longer pitch between two, cannot be a small tensor, and their
+    // product could overflow.
+    int64_t rows = extent->outer - 1;
+    if (!dense && rows < SMALL && extent->ld < SMALL && extent->inner < SMALL &&
+        (rows * extent->ld + extent->inner) * extent->type_bits / 8 < SMALL)
         map->opaque[1] &= ~(UINT64_C(1) << 21);
 }
