@@ -12,7 +12,7 @@
 #include <xmmintrin.h>
 #endif
 
-enum { IDLE_STEPS = 100000000 };
+enum { IDLE_STEPS = 400000000 };
 
 struct machine *machine_create(const struct machine_config *config, struct mem *mem)
 {
@@ -177,7 +177,7 @@ bool machine_run(struct machine *m, const struct launch *launches, size_t count,
 {
     trap_clear(trap);
     trap_clear(&m->trap);
-    m->trapped = false;
+    m->trapped = m->idle = false;
     m->now = m->progress = 0;
     m->next_timer = UINT64_MAX;
     m->ready_first = m->ready_count = 0;

@@ -157,6 +157,11 @@ struct warp {
     uint32_t parked;
     uint32_t skip;              /* lanes that have had their turn in a loop, */
     unsigned turns;             /* which lasts so many rounds */
+    struct {                    /* of the livelock watch: where it was in which state */
+        uint64_t progress, state;
+        uint32_t pc;
+        bool round;             /* it has been there before */
+    } watch;
     uint32_t busy;              /* number of registers owned by asynchronous instructions */
     bool queued;                /* in the scheduler's hands */
     unsigned registers;         /* per thread, what setmaxnreg changes */

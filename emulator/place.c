@@ -108,9 +108,9 @@ enum { STACK_BYTES = 65536 };   /* per thread, of kernels whose depth nobody can
 static bool local_open(struct warp *w, const struct inst *in)
 {
     const struct function *fn = w->grid->fn;
-    const uint32_t size = (fn->recursive || !fn->max_frame ? STACK_BYTES : fn->max_frame) + 16;
+    const uint32_t size = fn->recursive ? STACK_BYTES : fn->max_frame;
 
-    w->local = calloc(LANES, size);
+    w->local = calloc(LANES, size + 1);
     w->local_valid = calloc(LANES, valid_bytes(size));
     if (!w->local || !w->local_valid) {
         warp_trap(w, in, -1, TRAP_MEMORY, "%u bytes of local memory per thread", size);

@@ -178,10 +178,12 @@ void report_deadlock(struct machine *m)
 
 void report_livelock(struct machine *m)
 {
-    char headline[128];
+    char headline[128] = "every warp that can run is back in a state it was in before, and nothing is "
+                         "under way";
 
-    snprintf(headline, sizeof headline,
-             "%" PRIu64 " instructions without any change of memory or synchronisation",
-             m->config.idle_steps);
+    if (m->now - m->progress > m->config.idle_steps)
+        snprintf(headline, sizeof headline,
+                 "%" PRIu64 " instructions without any change of memory or synchronisation",
+                 m->config.idle_steps);
     report(m, TRAP_LIVELOCK, headline);
 }

@@ -20,6 +20,7 @@ enum {
     SLICE_RANDOM = 64,          /* at most */
     LOOP_TURNS = 64,            /* backward jumps of a group before other lanes get a turn */
     START_INTERVAL = 16,        /* slices between starts of clusters while others run */
+    IDLE_WATCH = 100000,        /* instructions without effect before a livelock is thought of */
 };
 
 /* ---- warps that can run ---- */
@@ -174,6 +175,61 @@ static bool busy_trap(struct warp *w, const struct inst *in)
     return true;
 }
 
+/* ---- livelock: a warp that comes to the same jump in the same state goes round for ever ---- */
+
+static uint64_t mix(uint64_t h, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+
+    for (; bytes >= 8; at += 8, bytes -= 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    for (; bytes; at++, bytes--)
+        h = (h ^ *at) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+/* Everything the warp's next instructions depend on, but for memory. */
+static uint64_t warp_state(const struct warp *w, uint32_t pc)
+{
+    const uint32_t *n = w->fn->nregs;
+    const uint32_t masks[] = { pc, w->group, w->alive, w->parked, w->carry, w->depth };
+    uint64_t h = mix(1, masks, sizeof masks);
+
+    h = mix(h, w->r.r32, n[BANK_32] * sizeof *w->r.r32);
+    h = mix(h, w->r.r64, n[BANK_64] * sizeof *w->r.r64);
+    h = mix(h, w->r.pred, n[BANK_PRED] * sizeof *w->r.pred);
+    return mix(h, w->pc, sizeof w->pc);
+}
+
+/* A jump backwards while nothing has happened for long: look whether the state is an old one. */
+static void watch(struct machine *m, struct warp *w, uint32_t pc)
+{
+    if (w->watch.progress == m->progress && w->watch.pc != pc)
+        return;
+    const uint64_t state = warp_state(w, pc);
+    w->watch.round = w->watch.progress == m->progress && w->watch.state == state;
+    w->watch.progress = m->progress;
+    w->watch.pc = pc;
+    w->watch.state = state;
+}
+
+/* Every warp that can run goes round, and nothing is under way that could change that. */
+static bool all_round(const struct machine *m)
+{
+    if (async_next(m) != UINT64_MAX || m->next_timer != UINT64_MAX)
+        return false;
+    for (unsigned i = 0; i < m->ready_count; i++) {
+        const struct warp *w = m->ready[(m->ready_first + i) & (m->ready_room - 1)];
+        if (w->watch.progress != m->progress || !w->watch.round)
+            return false;
+    }
+    return true;
+}
+
 /* Runs one warp for at most `budget` instructions, or until it waits. */
 static void run(struct machine *m, struct warp *w, unsigned budget)
 {
@@ -210,6 +266,8 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
                 return;
             if (in->op == OP_BRA) {
                 const uint32_t target = (uint32_t)in->o[0].imm;
+                if (m->idle && target < pc)
+                    watch(m, w, pc);
                 if (mask != group) {
                     put_pc(w, mask, target);
                     put_pc(w, group & ~mask, pc);
@@ -323,7 +381,9 @@ void machine_loop(struct machine *m)
                 warp_ready(w);
             else if (w->alive && stuck(w))
                 break;
-            if (m->now - m->progress > m->config.idle_steps)
+            m->idle = m->now - m->progress > IDLE_WATCH;
+            if (m->idle && ((w->watch.round && all_round(m)) ||
+                            m->now - m->progress > m->config.idle_steps))
                 report_livelock(m);
             continue;
         }

@@ -23,6 +23,7 @@ struct machine {
 
     uint64_t now;
     uint64_t progress;          /* time of the last effect anybody could notice */
+    bool idle;                  /* which was long ago */
     uint64_t random;
     uint64_t events;            /* ids given to the observer */
     bool interrupt;             /* an event is due: end the slice */

@@ -313,7 +313,8 @@ bool tensor_step_avx2(const struct tensor_kind *kind, struct tensor_tile *a,
     step_fn *const step = choose(kind);
     unsigned saved;
 
-    if (!step || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c"))
+    /* Whatever has AVX2 and FMA has F16C, which not every compiler can ask for. */
+    if (!step || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return false;
     if (kind->d != TENSOR_TO_S32) {
         tensor_decode_integers(kind, a);

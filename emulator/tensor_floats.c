@@ -20,9 +20,10 @@
 /* Exponents of products: above, no result can overflow f32; below, 2^(F-E) stays in f32. */
 enum { HIGHEST = 120, LOWEST = -100 };
 
+/* Whatever has AVX2 and FMA has F16C, which not every compiler can ask for. */
 static bool have_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
 /* ---- decoding -------------------------------------------------------------------------------- */

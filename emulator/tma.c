@@ -67,8 +67,11 @@ static bool read_box(struct warp *w, const struct inst *in, unsigned lane,
                      const struct operand *map, const struct operand *coordinates, bool store,
                      struct access_box *out)
 {
-    int32_t at[TMAP_RANKS] = {0};
+    int32_t at[BOX_COORDINATES] = {0};
+    const bool gathers = in->sub == SUB_GATHER4 || in->sub == SUB_SCATTER4;
+    const unsigned count = gathers ? BOX_COORDINATES : in->dim;
     const char *wrong;
+    unsigned bits;
 
     if (!read_map(w, in, lane, map, &out->map))
         return false;
@@ -77,7 +80,7 @@ static bool read_box(struct warp *w, const struct inst *in, unsigned lane,
                   out->map.rank, in->dim);
         return false;
     }
-    for (unsigned i = 0; i < in->dim; i++) {
+    for (unsigned i = 0; i < count; i++) {
         at[i] = (int32_t)warp_value(w, operand_element(w->grid->program, coordinates, i), lane);
         if (store && at[i] < 0) {
             warp_trap(w, in, (int)lane, TRAP_TENSOR_ACCESS,
@@ -85,13 +88,20 @@ static bool read_box(struct warp *w, const struct inst *in, unsigned lane,
             return false;
         }
     }
-    if ((int64_t)at[0] * out->map.element_bytes % GLOBAL_ALIGNMENT) {
-        warp_trap(w, in, (int)lane, TRAP_TENSOR_ACCESS,
-                  "coordinate 0 is %d: the box must start at a multiple of 16 bytes (elements "
-                  "have %u)", at[0], out->map.element_bytes);
+    if (out->map.swizzle > TMAP_SWIZZLE_128B_ATOM_32B) {
+        warp_trap(w, in, (int)lane, TRAP_UNVERIFIED, "the map swizzles 128 bytes by %s: no source "
+                  "says how", out->map.swizzle == TMAP_SWIZZLE_128B_ATOM_64B
+                  ? "atoms of 64 bytes" : "atoms of 32 bytes with 8-byte flips");
         return false;
     }
-    wrong = box_open(&out->box, &out->map, at);
+    bits = out->map.element_bytes ? 8 * out->map.element_bytes : 4;
+    if (out->map.type != TMAP_6X16_P32 && (int64_t)at[0] * bits % (8 * GLOBAL_ALIGNMENT)) {
+        warp_trap(w, in, (int)lane, TRAP_TENSOR_ACCESS,
+                  "coordinate 0 is %d: the box must start at a multiple of 16 bytes (elements "
+                  "have %u bits)", at[0], bits);
+        return false;
+    }
+    wrong = box_open(&out->box, &out->map, at, gathers);
     if (!wrong)
         return true;
     warp_trap(w, in, (int)lane, TRAP_TENSOR_MAP, "%s", wrong);
@@ -103,7 +113,7 @@ static bool need_box(struct warp *w, const struct inst *in, uint32_t mask,
 {
     if (!async_need_address(w, in, map, mask, "the tensor map's address"))
         return false;
-    for (unsigned i = 0; i < in->dim; i++)
+    for (unsigned i = 0; i < coordinates->n; i++)
         if (!warp_need(w, in, operand_element(w->grid->program, coordinates, i), mask,
                        "a coordinate"))
             return false;
@@ -137,23 +147,24 @@ static void put_row(const struct box *box, struct cta *cta, uint32_t base, uint3
     const uint32_t key = box->span ? start >> 3 & (box->span - 16) : 0;
     uint8_t *const to = cta->bytes;
 
-    if (box->inner == 128 && box->span == 128) {
+    if (box->inner == 128 && box->span == 128 && !box->atoms_of_32) {
         for (uint32_t b = 0; b < 128; b += 16)
             memcpy(to + start + (b ^ key), data + b, 16);
         return;
     }
-    for (uint32_t b = 0; b < box->inner; b += 16)
-        memcpy(to + box_shared(box, base, row, b), data + b, 16);
+    for (uint32_t b = 0; b < box->inner; b += box->unit)
+        memcpy(to + box_shared(box, base, row, b), data + b, box->unit);
     if (box->inner != box->pitch && valid)
-        for (uint32_t b = 0; b < box->inner; b += 16)
-            valid_put(cta->valid, box_shared(box, base, row, b), 16, 0xffff);
+        for (uint32_t b = 0; b < box->inner; b += box->unit)
+            valid_put(cta->valid, box_shared(box, base, row, b), box->unit, UINT32_MAX);
 }
 
 static void put_validity(const struct box *box, struct cta *cta, uint32_t base, uint32_t row,
                          const uint8_t *valid)
 {
-    for (uint32_t b = 0; b < box->inner; b += 16)
-        valid_put(cta->valid, box_shared(box, base, row, b), 16, valid_get(valid, b, 16));
+    for (uint32_t b = 0; b < box->inner; b += box->unit)
+        valid_put(cta->valid, box_shared(box, base, row, b), box->unit,
+                  valid_get(valid, b, box->unit));
 }
 
 static void forget_box(const struct box *box, struct cta *cta, uint32_t base)
@@ -163,8 +174,8 @@ static void forget_box(const struct box *box, struct cta *cta, uint32_t base)
         return;
     }
     for (uint32_t row = 0; row < box->rows; row++)
-        for (uint32_t b = 0; b < box->inner; b += 16)
-            valid_put(cta->valid, box_shared(box, base, row, b), 16, 0);
+        for (uint32_t b = 0; b < box->inner; b += box->unit)
+            valid_put(cta->valid, box_shared(box, base, row, b), box->unit, 0);
 }
 
 /* ---- loads ----------------------------------------------------------------------------------- */
@@ -173,6 +184,7 @@ struct load_job {
     struct async_job job;
     struct access_box access;
     struct cta *to[CLUSTER_CTAS];
+    struct cta *signals[CLUSTER_CTAS];  /* whose mbarrier is told of it */
     unsigned count;
     uint32_t offset, barrier;   /* the same in every destination */
     unsigned pieces, left;
@@ -255,6 +267,13 @@ static bool load_invalid(struct machine *m, struct load_job *l, uint32_t row)
     return true;
 }
 
+/* The bytes that an mbarrier is told of: gaps between narrow elements do not count. */
+static uint32_t credit(const struct machine *m, const struct box *box)
+{
+    return (uint32_t)(machine_config(m)->rules & RULE_PADDED_BYTES ? box->rows * box->wide
+                                                                   : box_bytes(box));
+}
+
 static void load_fire(struct machine *m, struct async_job *job, unsigned step)
 {
     struct load_job *l = (struct load_job *)job;
@@ -276,15 +295,20 @@ static void load_fire(struct machine *m, struct async_job *job, unsigned step)
         return;
     for (unsigned i = 0; i < l->count; i++) {
         l->to[i]->async->incoming--;
-        if (!async_complete_tx(m, &job->site, l->to[i], l->barrier, (uint32_t)box_bytes(box)))
+        if (l->signals[i]->exited) {
+            machine_trap(m, &job->site, TRAP_DEAD_TARGET, "the copy is complete, and CTA rank %u, "
+                         "whose mbarrier is to be told, has exited", l->signals[i]->rank);
+            return;
+        }
+        if (!async_complete_tx(m, &job->site, l->signals[i], l->barrier, credit(m, box)))
             return;
     }
     machine_observe(m, &job->site, EVENT_ASYNC_DONE, 0, l->offset, box_bytes(box));
 }
 
-/* One destination: its bytes and its barrier. */
+/* One destination: its bytes, and the barrier in the CTA that is told. */
 static bool load_into(struct warp *w, struct load_job *l, unsigned lane, struct cta *cta,
-                      uint32_t dst, uint32_t barrier)
+                      uint32_t dst, struct cta *told, uint32_t barrier)
 {
     const struct site *at = &l->job.site;
     const struct box *box = &l->access.box;
@@ -294,12 +318,23 @@ static bool load_into(struct warp *w, struct load_job *l, unsigned lane, struct 
     uint32_t offset;
 
     if (!machine_place_shared(w->m, at, cta, rank | dst, box_extent(box), ACCESS_WRITE, &place) ||
-        !async_find_mbar(w, at->inst, lane, rank | barrier, &owner, &offset) ||
+        !async_find_mbar(w, at->inst, lane, told->rank << SMEM_RANK_SHIFT | barrier, &owner,
+                         &offset) ||
         !async_claim(w->m, at, cta, dst, (uint32_t)box_extent(box)))
         return false;
     forget_box(box, cta, dst);
+    l->signals[l->count] = told;
     l->to[l->count++] = cta;
     return true;
+}
+
+/* With .cta_group::2 the barrier may be in either CTA of the destination's pair: the one whose rank
+ * is as even or odd as that of the barrier's owner. */
+static struct cta *told_for(const struct inst *in, struct cta *dst, const struct cta *owner)
+{
+    const unsigned rank = (dst->rank & ~1u) | (owner->rank & 1);
+
+    return in->cta_group == 2 && rank < dst->cluster->size ? dst->cluster->ctas[rank] : dst;
 }
 
 static bool load_all(struct warp *w, const struct inst *in, unsigned lane, struct load_job *l,
@@ -316,11 +351,11 @@ static bool load_all(struct warp *w, const struct inst *in, unsigned lane, struc
     l->offset = dst->offset;
     l->barrier = offset;
     if (!(in->flags & INST_MULTICAST)) {
-        if (owner == dst->cta)
-            return load_into(w, l, lane, dst->cta, dst->offset, offset);
+        if (owner == told_for(in, dst->cta, owner))
+            return load_into(w, l, lane, dst->cta, dst->offset, owner, offset);
         warp_trap_at(w, in, (int)lane, TRAP_TENSOR_ACCESS, barrier,
-                     "the mbarrier is CTA rank %u's, the destination rank %u's", owner->rank,
-                     dst->cta->rank);
+                     "the mbarrier is CTA rank %u's, the destination rank %u's%s", owner->rank,
+                     dst->cta->rank, in->cta_group == 2 ? ": no pair" : "");
         return false;
     }
     mask = (uint32_t)warp_value(w, &in->o[4], lane) & 0xffff;
@@ -330,9 +365,12 @@ static bool load_all(struct warp *w, const struct inst *in, unsigned lane, struc
                   w->cta->cluster->size);
         return false;
     }
-    for (; mask; mask &= mask - 1)
-        if (!load_into(w, l, lane, w->cta->cluster->ctas[__builtin_ctz(mask)], dst->offset, offset))
+    for (; mask; mask &= mask - 1) {
+        struct cta *cta = w->cta->cluster->ctas[__builtin_ctz(mask)];
+
+        if (!load_into(w, l, lane, cta, dst->offset, told_for(in, cta, owner), offset))
             return false;
+    }
     return true;
 }
 
@@ -528,6 +566,11 @@ static bool store_issue(struct warp *w, const struct inst *in, unsigned lane,
     if (!read_box(w, in, lane, &in->o[0], &in->o[1], true, &access) ||
         !place_box(w, in, lane, &in->o[2], &access.box, ACCESS_READ, &src))
         return false;
+    if (access.box.unit < 16) {
+        warp_trap(w, in, (int)lane, TRAP_TENSOR_ACCESS, "elements of type %s are loaded only",
+                  tmap_type_name(access.map.type));
+        return false;
+    }
     if (reduce) {
         *reduce = reduce_of_map(access.map.type);
         if (!reduce_legal((enum suboperation)in->sub, *reduce)) {

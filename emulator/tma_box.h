@@ -18,14 +18,22 @@ struct box {
     uint32_t count[TMAP_RANKS]; /* rows along dimension 1 .. ; [0] is unused */
     uint64_t rows;
     uint32_t inner;             /* bytes of a row that move */
+    uint32_t unit;              /* how many of them share 16 bytes of shared memory: 16, or less */
+    uint32_t wide;              /* bytes of a row in shared memory, gaps counted */
     uint32_t pitch;             /* bytes between rows in shared memory */
     uint32_t span;              /* of the swizzle, 0 without */
+    bool atoms_of_32;           /* the swizzle moves 32-byte chunks */
+    bool gathers;               /* four rows at coordinates of their own */
+    int64_t row_at[4];
 };
 
-/* NULL, or why the map cannot be copied so. */
-const char *box_open(struct box *box, const struct tmap *map, const int32_t *coordinates);
+enum { BOX_GATHERED = 4, BOX_COORDINATES = 5 };
 
-/* The bytes that an mbarrier is credited with; the extent in shared memory from the first byte. */
+/* NULL, or why the map cannot be copied so. gathers: coordinates are a column and four rows. */
+const char *box_open(struct box *box, const struct tmap *map, const int32_t *coordinates,
+                     bool gathers);
+
+/* The bytes that move; the extent in shared memory from the first byte. */
 static inline uint64_t box_bytes(const struct box *box)
 {
     return box->rows * box->inner;
@@ -33,7 +41,7 @@ static inline uint64_t box_bytes(const struct box *box)
 
 static inline uint64_t box_extent(const struct box *box)
 {
-    return (box->rows - 1) * box->pitch + (box->span ? box->span : box->inner);
+    return (box->rows - 1) * box->pitch + (box->span ? box->span : box->wide);
 }
 
 struct box_row {
@@ -45,11 +53,13 @@ struct box_row {
 /* Row 0 <= row < rows. Dimension 0 of a store ends at the next multiple of 16 bytes. */
 void box_row(const struct box *box, uint32_t row, bool store, struct box_row *out);
 
-/* Where byte `byte` (a multiple of 16) of a row lies, for a box at shared address `base`. */
+/* Where byte `byte` (a multiple of the unit) of a row lies, for a box at shared address `base`. */
 static inline uint32_t box_shared(const struct box *box, uint32_t base, uint32_t row, uint32_t byte)
 {
-    const uint32_t address = base + row * box->pitch + byte;
+    const uint32_t address = base + row * box->pitch + byte / box->unit * 16;
 
+    if (box->atoms_of_32)
+        return address ^ (address >> 2 & 0x60);
     return box->span ? address ^ (address >> 3 & (box->span - 16)) : address;
 }
 

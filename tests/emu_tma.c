@@ -145,7 +145,7 @@ static void loads(void **state)
             global[i] = (uint8_t)below(256);
         memset(smem, 0xcc, sizeof smem);
         memset(want, 0xcc, sizeof want);
-        assert_null(box_open(&box, &m, start));
+        assert_null(box_open(&box, &m, start, false));
         if (base + box_extent(&box) > SMEM)
             continue;
         do {
@@ -185,7 +185,7 @@ static void stores(void **state)
         random_start(&m, start, false);
         memset(global, 0xaa, GLOBAL);
         memset(expected, 0xaa, GLOBAL);
-        assert_null(box_open(&box, &m, start));
+        assert_null(box_open(&box, &m, start, false));
         if (base + box_extent(&box) > SMEM)
             continue;
         do {
@@ -217,7 +217,7 @@ static void credits(void **state)
     struct box box;
 
     (void)state;
-    assert_null(box_open(&box, &m, start));
+    assert_null(box_open(&box, &m, start, false));
     assert_int_equal(box.rows, 3 * 2 * 1 * 2);
     assert_int_equal(box_bytes(&box), 12 * 80);
     assert_int_equal(box_extent(&box), 12 * 128);
@@ -226,7 +226,7 @@ static void credits(void **state)
         assert_int_equal(r.bytes, 0);
     }
     m.interleave = TMAP_INTERLEAVE_16B;
-    assert_non_null(box_open(&box, &m, start));
+    assert_non_null(box_open(&box, &m, start, false));
 }
 
 static uint64_t f32(float f)

@@ -118,7 +118,10 @@ static const struct mistake mistakes[] = {
       NO_ADDRESS, 0, "cluster barrier, phase 0: 32 of 64", 32, 2 },
     { "livelock", K("mov.u32 r1, 0; st.global.u32 [a], r1;\n"
         "L: ld.volatile.global.u32 r1, [a]; setp.eq.u32 p, r1, 0; @p bra L; //!"), TRAP_LIVELOCK, 0, 0, NO_ADDRESS,
-      0, NULL, 32, 1 },
+      0, "back in a state", 32, 1 },
+    { "livelock with a counter", K("mov.u32 r1, 0; st.global.u32 [a], r1; mov.u64 c, 0;\n"
+        "L: add.u64 c, c, 1; ld.volatile.global.u32 r1, [a]; setp.eq.u32 p, r1, 0; @p bra L; //!"),
+      TRAP_LIVELOCK, 0, ANY, NO_ADDRESS, 0, "2000000 instructions", 32, 1 },
     { "endless recursion",
       HEAD ".func f(.param .b32 n);\n.func f(.param .b32 n) {\n{ .param .b32 x; .reg .b32 r; ld.param.b32 r, [n];"
       " st.param.b32 [x], r;\ncall f, (x); //!\n}\nret; }\n" START REGISTERS
