@@ -17,7 +17,9 @@
 #include <cmocka.h>
 #define CUDA_ENABLE_DEPRECATED                  // old entry points are tested too
 #include <cuda.h>
-#include <cudaProfiler.h>
+/* From cudaProfiler.h, which does not come with every cuda.h (pip's has none). */
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
 
 #include "driver_extra.h"
 

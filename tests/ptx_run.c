@@ -3,10 +3,13 @@
  * the expectations in their heads: `ptx_run [file.ptx ...]`, all of tests/ptx without arguments.
  *
  * The driver is the emulator beside this program, or what PTXMM_DRIVER names; programs that must
- * trap run on the emulator only, for a GPU need not notice. A driver that has no device is skipped.
+ * trap run on the emulator only, for a GPU need not notice. A driver that has no device is skipped,
+ * and so is a program for another architecture than the device's.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +28,7 @@
 #define ENTRIES(X) \
     X(cuInit, (unsigned)) \
     X(cuDeviceGet, (CUdevice *, int)) \
+    X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice)) \
     X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice)) \
     X(cuDevicePrimaryCtxRelease_v2, (CUdevice)) \
     X(cuDevicePrimaryCtxReset_v2, (CUdevice)) \
@@ -252,11 +256,29 @@ static void must_match(struct run *r, CUresult code)
         fail_msg("%s", message);
 }
 
+/* Does the program's .target include the device? sm_90 and everything newer, sm_90a exactly that,
+ * sm_100f its family. */
+static bool runs_here(struct run *r, char *target, size_t size)
+{
+    const char *at = strstr(r->text, "\n.target sm_");
+    int major = 0, minor = 0, arch = 0;
+    char suffix = 0;
+
+    if (!at)
+        fail_msg("%s: there is no .target", r->program->path);
+    snprintf(target, size, "%.*s", (int)strcspn(at + 9, ", \n"), at + 9);
+    sscanf(target, "sm_%d%c", &arch, &suffix);
+    DO(cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, r->d->device);
+    DO(cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, r->d->device);
+    return suffix == 'a' ? arch == 10 * major + minor
+         : suffix == 'f' ? arch / 10 == major && arch % 10 <= minor : arch <= 10 * major + minor;
+}
+
 static void test_program(void **state)
 {
     struct run *r = *state;
     CUcontext context;
-    char message[512];
+    char message[512], target[32];
 
     if (r->d->missing) {
         print_message("skipped: %s\n", r->d->missing);
@@ -267,6 +289,10 @@ static void test_program(void **state)
         fail_msg("%s: %s", r->program->path, message);
     if (r->c.trap && !r->d->report) {
         print_message("skipped: only the emulator need notice\n");
+        skip();
+    }
+    if (!runs_here(r, target, sizeof target)) {
+        print_message("skipped: the device is not of %s\n", target);
         skip();
     }
     DO(cuDevicePrimaryCtxRetain, &context, r->d->device);
