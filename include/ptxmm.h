@@ -237,7 +237,7 @@ struct ptxmm_epilogue {
 struct ptxmm_preferences {
     int deterministic;        /* 1: only kernels that give equal bits for equal inputs */
     int batch_invariant;      /* 1: a row's bits must not depend on M */
-    int sm_budget;            /* use at most this many SMs; 0: all */
+    int sm_budget;            /* use at most this many SMs, but at least one cluster; 0: all */
     int64_t workspace_limit;  /* bytes of workspace the caller will provide; 0: none */
     const char *kernel;       /* only this kernel, by name; NULL: the fastest predicted */
     int no_programmatic_launch; /* 1: do not overlap the start with the previous kernel of the stream */
@@ -280,7 +280,8 @@ PTXMM_API enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *prob
     X(WORKSPACE, 12, "more workspace is needed")                                                                 \
     X(NOT_ASKED, 13, "another kernel was asked for by name")                                                     \
     X(DRIVER, 14, "the driver is too old for the kernel")                                                        \
-    X(IMAGE, 15, "the kernel's image is missing or damaged")
+    X(IMAGE, 15, "the kernel's image is missing or damaged")                                                     \
+    X(CLUSTER, 16, "the device has fewer SMs than one cluster")
 
 enum ptxmm_reason {
 #define PTXMM_REASON_ENUM(name, value, text) PTXMM_REASON_##name = value,
@@ -372,8 +373,8 @@ struct ptxmm_arguments {
     uint64_t bias, row_scale, column_scale, aux, amax;
     uint64_t a_pointers, b_pointers, c_pointers, d_pointers; /* arrays of addresses, for BATCH_POINTERS and GROUPED_POINTERS */
     uint64_t group_sizes;        /* int32 per group, for the grouped kinds */
-    /* At least plan_info.workspace_bytes, 16-byte aligned, ZERO before its first use; every run leaves the zeros that the next one
-     * needs. Runs that may overlap need a workspace each. */
+    /* At least plan_info.workspace_bytes, 16-byte aligned, its first PTXMM_WORKSPACE_COUNTERS bytes ZERO before its first use; every
+     * run leaves the zeros that the next one needs, of this plan or another. Runs that may overlap need a workspace each. */
     uint64_t workspace;
     int64_t workspace_bytes;
     uint64_t reserved[8];

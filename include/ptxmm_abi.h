@@ -2,8 +2,8 @@
  *
  * A kernel takes ONE parameter, by value: struct ptxmm_gemm_args (alignment 64). Fill it, raise the kernel's dynamic
  * shared memory limit to ptxmm_kernel_info.shared_bytes, launch `threads` threads per CTA and, for a static schedule, any number
- * of clusters from 1 to tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row. Offsets are fixed: the PTX reads the
- * same numbers (ptx/common/args.inc), and both files check each other at build time.
+ * of clusters from 1 to tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row (split kernels: see
+ * below). Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and both files check each other at build time.
  *
  * Tensor maps (cuTensorMapEncodeTiled; rank 2; no interleave; element strides 1; zero fill; 128-byte swizzle):
  *
@@ -12,7 +12,30 @@
  *   b     {K, N}                ldb * sizeof(B)        {128 / sizeof(B), tile_n / cluster}
  *   d     {N, M}                ldd * sizeof(D)        {128 / sizeof(D), 64}
  *
- * Every base address and every stride is a multiple of 16 bytes. This header is C11 and C++11, and includes nothing of CUDA.
+ * Every base address and every stride is a multiple of 16 bytes. C is read without a map.
+ *
+ * Split kernels (algorithm PTXMM_SPLIT; the head of ptx/sm90/split.ptx has more). The CTAs of a cluster share a tile's K, and the
+ * cluster size is the caller's choice at each launch: 1 to 8, 1, 2, 3, 4 and 8 being worth a try, by the launch attribute alone.
+ * Boxes are those of the row's cluster, 1, whatever is launched. K needs no multiple of anything: slices that do not divide evenly,
+ * or are fewer than the CTAs, are right too. With groups > 1 that many clusters share each tile through the workspace; any number of
+ * clusters from 1 to tiles_m * tiles_n * groups may be launched, and none waits for another. The order of addition follows
+ * rank and group, so equal numbers give equal bits. The workspace, 16-byte aligned:
+ *
+ *   counters   at 0       PTXMM_WORKSPACE_COUNTERS, of which tiles_m * tiles_n * cluster * 4 are used: more than that, and
+ *                         the kernel traps. Zero before the first launch; every launch leaves zeros.
+ *   sums       behind     tiles_m * tiles_n * groups * tile_m * tile_n * 4
+ *
+ * Launches that follow one another may share a workspace, whatever their shapes and kernels; those that may overlap must not. It
+ * may be shared under programmatic stream serialization too. A launch that was stopped by a fault leaves the counters unknown.
+ *
+ * sm100 only. idesc is the instruction descriptor of tcgen05.mma, with bf16 = 1 and f16 = 0 for the types of A and B:
+ *
+ *   idesc = 1 << 4 | bf16(A) << 7 | bf16(B) << 10 | tile_n / 8 << 17 | tile_m / 16 << 24
+ *
+ * and after encoding a map whose matrix spans less than 128 KiB, rows not packed, bit 21 of the map's second 64-bit word must be
+ * cleared: the driver's encoder sets it wrongly.
+ *
+ * This header is C11 and C++11, and includes nothing of CUDA.
  */
 #ifndef PTXMM_ABI_H
 #define PTXMM_ABI_H
@@ -31,6 +54,10 @@ extern "C" {
 
 /* Version of struct ptxmm_gemm_args. A kernel reads only fields that its version has; fields are only ever appended. */
 #define PTXMM_ABI_VERSION 1
+
+/* A workspace (split kernels with groups > 1) begins with this many bytes of counters, zero before its first use and after
+ * every launch; behind them lie sums that need no preparation. */
+#define PTXMM_WORKSPACE_COUNTERS 65536
 
 /* Bits of ptxmm_gemm_args.flags. */
 #define PTXMM_FLAG_F16_OUT 1 /* kernels whose d is PTXMM_BF16_OR_F16: D and C are f16; without it bf16 */
@@ -119,7 +146,7 @@ struct ptxmm_kernel_info {
     uint32_t tile_m, tile_n, tile_k;
     uint32_t stages;         /* slots of the load ring */
     uint32_t threads;        /* per CTA, exactly */
-    uint32_t cluster;        /* CTAs per cluster, exactly */
+    uint32_t cluster;        /* CTAs per cluster, exactly; split kernels: 1, and any from 1 to 8 at launch */
     uint32_t shared_bytes;   /* dynamic shared memory per CTA */
     uint32_t abi_version;
     uint32_t min_driver;     /* least cuDriverGetVersion, e.g. 13000 */

@@ -421,7 +421,8 @@ static enum ptxmm_status check_owners(const struct ptxmm_plan *plan,
                  { "c", block->c },
                  { "d", block->d },
                  { "alpha_at", block->alpha_at },
-                 { "beta_at", block->beta_at } };
+                 { "beta_at", block->beta_at },
+                 { "workspace", block->workspace } };
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
         enum ptxmm_status status =
             used[i].address ? check_owner(plan, used[i].name, used[i].address, error) : PTXMM_OK;

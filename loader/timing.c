@@ -3,6 +3,7 @@
 #include "timing.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stddef.h>
 
 #include "kernels.h"
@@ -80,8 +81,8 @@ static const struct timing {
       .load = 1100,
       .epilogue = 400,
       .epilogue_per_byte = 3,
-      .sm_bytes = 56,
-      .fabric = 18e12,
+      .sm_bytes = 64,
+      .fabric = 40e12,
       .ramp = 1.5e-6,
       .split_start = 0,
       .split_element = 0,
@@ -262,6 +263,13 @@ static int64_t clusters_at_a_time(int64_t sms, int64_t cluster)
     return clusters > 0 ? clusters : 1;
 }
 
+/* SMs that may be used. */
+static int64_t sms_of(const struct ptxmm_device *device, const struct ptxmm_problem *problem)
+{
+    int budget = problem->prefer.sm_budget;
+    return budget > 0 ? smaller(budget, device->sm_count) : device->sm_count;
+}
+
 /* The prediction with `cluster` CTAs a cluster and `groups` clusters a tile. */
 static void predict(const struct timing *timing, const struct ptxmm_device *device,
                     const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
@@ -274,17 +282,16 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
     candidate->tiles = tiles;
     candidate->cluster = cluster;
     candidate->groups = groups;
-    // Sums of all groups of all tiles in f32, then a counter per tile and rank.
+    // Counters, then the sums of all groups of all tiles in f32.
     candidate->workspace_bytes =
-        groups > 1 ? tiles * 4 * (groups * kernel->tile_m * kernel->tile_n + cluster) : 0;
+        groups > 1 ? PTXMM_WORKSPACE_COUNTERS + tiles * 4 * groups * kernel->tile_m * kernel->tile_n
+                   : 0;
 
     // As many clusters as fit take ceil(tiles / clusters) rounds; no more clusters than fill those
     // rounds evenly. Idle SMs leave power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to
     // 1 % where the tiles are a power of two.
-    int64_t sms = device->sm_count;
-    if (problem->prefer.sm_budget > 0)
-        sms = smaller(sms, problem->prefer.sm_budget);
-    int64_t items = tiles * groups, clusters = clusters_at_a_time(sms, cluster);
+    int64_t items = tiles * groups;
+    int64_t clusters = clusters_at_a_time(sms_of(device, problem), cluster);
     int64_t rounds = ceil_div(items, clusters);
     clusters = ceil_div(items, rounds);
     candidate->waves = (double)items / (double)clusters;
@@ -344,15 +351,23 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     // the least time. No part of K is left without a slice.
     static const int64_t sizes[] = { 1, 2, 3, 4, 8 };
     enum { MOST_GROUPS = 64 };
-    int64_t slices = ceil_div(problem->k, kernel->tile_k);
+    int64_t slices = ceil_div(problem->k, kernel->tile_k), sms = sms_of(device, problem);
     struct ptxmm_candidate best = *candidate;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        for (int64_t groups = 1; groups <= MOST_GROUPS; groups++) {
-            if (sizes[i] * groups > (slices > 0 ? slices : 1) || sizes[i] > device->sm_count)
+        // More groups soon cost more than they bring: after a few that were no better, none is.
+        double least = INFINITY;
+        int64_t best_groups = 0;
+        for (int64_t groups = 1; groups <= MOST_GROUPS && groups <= best_groups + 4; groups++) {
+            if (sizes[i] * groups > (slices > 0 ? slices : 1) || sizes[i] > sms)
                 break;
             predict(timing, device, problem, sizes[i], groups, candidate);
-            if (candidate->workspace_bytes > problem->prefer.workspace_limit)
+            if (groups > 1 && (candidate->workspace_bytes > problem->prefer.workspace_limit ||
+                               candidate->tiles * sizes[i] > PTXMM_WORKSPACE_COUNTERS / 4))
                 break;
+            if (candidate->seconds < least) {
+                least = candidate->seconds;
+                best_groups = groups;
+            }
             if (candidate->seconds < best.seconds)
                 best = *candidate;
         }

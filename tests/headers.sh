@@ -29,6 +29,7 @@ offsets() { # offsets ARGS.INC > C
     echo '#include "ptxmm_abi.h"'
     echo "#include \"$1\""
     echo '_Static_assert(ABI_VERSION == PTXMM_ABI_VERSION, "ABI_VERSION");'
+    echo '_Static_assert(COUNTERS == PTXMM_WORKSPACE_COUNTERS, "COUNTERS");'
     sed -n 's/^#define \(ARGS_[A-Z0-9_]*\).*/\1/p' "$1" | while read -r name; do
         field=$(echo "${name#ARGS_}" | tr A-Z a-z)
         case $field in

@@ -264,6 +264,74 @@ static void grids(void **state)
     case_check_error(&f->error, status, PTXMM_ERROR_ARGUMENT, "device.sm_count is 0", NULL);
 }
 
+/* Split kernels: the cluster is the plan's choice, groups and workspace are in the block. */
+static void launch_with_workspace(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    const char *split = "sm90_gemm_bf16_64x64_split";
+    struct ptxmm_problem problem = case_problem(64, 64, 1 << 17);
+    problem.prefer.kernel = split;
+    problem.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_plan *plan = make(f, &problem);
+    const struct ptxmm_plan_info *info = ptxmm_plan_info(plan);
+    assert_true(info->candidate.groups > 1);
+    assert_true(info->workspace_bytes == info->candidate.workspace_bytes &&
+                info->workspace_bytes ==
+                    PTXMM_WORKSPACE_COUNTERS + info->candidate.groups * 64 * 64 * 4);
+    assert_true(info->cluster == info->candidate.cluster && info->grid % info->cluster == 0);
+
+    struct ptxmm_arguments arguments = case_arguments();
+    const uint64_t at = arguments.d + 0x100000;
+#define REFUSED(where, size, name, word)                                                \
+    do {                                                                                \
+        arguments.workspace = where;                                                    \
+        arguments.workspace_bytes = size;                                               \
+        enum ptxmm_status status_ = ptxmm_plan_run(plan, &arguments, NULL, &f->error);  \
+        case_check_error(&f->error, status_, PTXMM_ERROR_ARGUMENT, "arguments." name,   \
+                         word, NULL);                                                   \
+    } while (0)
+    char needed[32];
+    snprintf(needed, sizeof needed, "at least %lld", (long long)info->workspace_bytes);
+    REFUSED(0, info->workspace_bytes, "workspace is null", "device address");
+    REFUSED(at + 8, info->workspace_bytes, "workspace is 0x10003100008", "multiple of 16");
+    REFUSED(at, info->workspace_bytes - 1, "workspace_bytes is ", needed);
+    REFUSED(at, 0, "workspace_bytes is 0", needed);
+    REFUSED(at, -1, "workspace_bytes is -1", needed);
+#undef REFUSED
+    assert_int_equal(f->stub->launches, 0);
+    arguments.workspace = at;
+    arguments.workspace_bytes = info->workspace_bytes;
+    assert_int_equal(ptxmm_plan_run(plan, &arguments, NULL, &f->error), PTXMM_OK);
+    struct ptxmm_gemm_args args;
+    const struct stub_launch *launch = &f->stub->launch[0];
+    memcpy(&args, launch->arguments, sizeof args);
+    assert_true(args.groups == info->candidate.groups && args.workspace == at);
+    assert_true(launch->cluster == (info->cluster > 1 ? info->cluster : 0) &&
+                launch->grid[0] == info->grid && launch->programmatic == 1);
+    check_map((unsigned char *)&args.map_b, "b", arguments.b, 1 << 17, 64, 1 << 18, 64, 64,
+              CU_TENSOR_MAP_DATA_TYPE_BFLOAT16); // boxes know nothing of the cluster
+    ptxmm_plan_destroy(&plan);
+
+    // Without a limit nothing is asked for, and what is given is not used.
+    problem.prefer.workspace_limit = 0;
+    plan = make(f, &problem);
+    info = ptxmm_plan_info(plan);
+    assert_true(info->workspace_bytes == 0 && info->candidate.groups == 1 && info->cluster > 1);
+    assert_int_equal(ptxmm_plan_run(plan, &arguments, NULL, &f->error), PTXMM_OK);
+    launch = &f->stub->launch[1];
+    memcpy(&args, launch->arguments, sizeof args);
+    assert_true(args.groups == 1 && args.workspace == 0 && launch->cluster == info->cluster);
+    ptxmm_plan_destroy(&plan);
+
+    // Other kernels have no groups.
+    problem.prefer.kernel = wide;
+    problem.prefer.workspace_limit = 1 << 26;
+    launch = run(f, &problem, &arguments);
+    memcpy(&args, launch->arguments, sizeof args);
+    assert_true(args.groups == 0 && args.workspace == 0 && launch->cluster == 0);
+}
+
 static void information(void **state)
 {
     CASE_NEEDS_CUBINS;
@@ -346,6 +414,7 @@ int main(void)
         TEST(launch_of_degenerate_problems),
         TEST(empty),
         TEST(grids),
+        TEST(launch_with_workspace),
         TEST(information),
         TEST(no_kernel),
         TEST(foreign_architecture),

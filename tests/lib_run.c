@@ -146,6 +146,18 @@ static void checked(void **state)
                      "CUDA_ERROR_UNKNOWN", NULL);
     assert_int_equal(f->stub->launches, 1);
     ptxmm_plan_destroy(&plan);
+    case_fail(NULL, CUDA_SUCCESS, 0);
+    problem = case_problem(64, 64, 1 << 17);
+    problem.prefer.kernel = "sm90_gemm_bf16_64x64_split";
+    problem.prefer.workspace_limit = 1 << 26;
+    plan = make(f, &problem);
+    arguments.c = 0;
+    arguments.workspace = arguments.d + (UINT64_C(1) << 40);
+    arguments.workspace_bytes = 1 << 26;
+    status = ptxmm_plan_run(plan, &arguments, NULL, &f->error);
+    case_check_error(&f->error, status, PTXMM_ERROR_ARGUMENT,
+                     "arguments.workspace is memory of device 1", "device 0", NULL);
+    ptxmm_plan_destroy(&plan);
 }
 
 /* ---- failures of the driver ---------------------------------------------------------------- */

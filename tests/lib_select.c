@@ -162,6 +162,18 @@ static void devices(void **unused)
         assert_string_equal(c->field, "shared_bytes");
         assert_true(c->has == 101376 && c->needs == c->kernel->shared_bytes);
     }
+
+    assert_int_equal(ptxmm_device_known("b200", &device, NULL), PTXMM_OK);
+    device.sm_count = 1;
+    count = choose(&device, &problem, candidates);
+    for (size_t i = 0; i < count; i++) {
+        const struct ptxmm_candidate *c = &candidates[i];
+        if (!kernels_target_runs_on(c->kernel->target, 100) || c->kernel->cluster == 1)
+            continue;
+        assert_int_equal(c->reason, PTXMM_REASON_CLUSTER);
+        assert_string_equal(c->field, "sm_count");
+        assert_true(c->has == 1 && c->needs == c->kernel->cluster);
+    }
 }
 
 /* A kernel is offered only where its exact architecture, or its family, is. */
@@ -216,6 +228,7 @@ static struct ptxmm_problem random_problem(uint64_t *seed)
         p.a.layout = (enum ptxmm_layout)(r >> 8 & 1);
     if ((r >> 4) % 4 == 1)
         p.d.ld = p.n + (int64_t)((r >> 8) % 64);
+    p.prefer.workspace_limit = (r >> 40) % 8 ? 0 : INT64_C(1) << (r >> 44) % 32;
     p.prefer.sm_budget = (r >> 16) % 3 ? 0 : 1 + (int)((r >> 20) % 200);
     if ((r >> 32) % 8 == 0)
         p.epilogue.activation = PTXMM_RELU;
@@ -238,9 +251,19 @@ static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_dev
     int64_t items = tiles * c->groups;
     assert_true(c->groups >= 1 && c->cluster >= 1 && c->ctas % c->cluster == 0);
     assert_true(c->workspace_bytes <= p->prefer.workspace_limit);
-    assert_true((c->workspace_bytes > 0) == (c->groups > 1));
+    if (c->groups == 1) {
+        assert_int_equal(c->workspace_bytes, 0);
+    } else {
+        assert_int_equal(c->workspace_bytes,
+                         PTXMM_WORKSPACE_COUNTERS + items * kernel->tile_m * kernel->tile_n * 4);
+        assert_true(c->tiles * c->cluster * 4 <= PTXMM_WORKSPACE_COUNTERS);
+    }
+    int64_t slices = (p->k + kernel->tile_k - 1) / kernel->tile_k;
     if (kernel->algorithm == PTXMM_SPLIT)
-        assert_true(c->cluster <= 8 && c->ctas <= (sms > c->cluster ? sms : c->cluster));
+        assert_true(c->cluster <= 8 && c->ctas <= sms &&
+                    c->cluster * c->groups <= (slices ? slices : 1));
+    else
+        assert_true(c->groups == 1 && c->cluster == kernel->cluster);
     if (kernel->schedule == PTXMM_SCHEDULE_STATIC && c->cluster == 1) {
         assert_true(c->ctas >= 1 && c->ctas <= sms && c->ctas <= items);
         // No more rounds than all SMs would take, and no CTA that could be left out.
@@ -382,6 +405,33 @@ static void small_problems(void **unused)
                                                : PTXMM_REASON_ARCHITECTURE);
 }
 
+/* More workspace is never a worse promise, is taken where it helps, and a byte less than what was
+ * taken is another choice. */
+static void workspace_limits(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = { "sm90_gemm_bf16_8x64_split", "sm90_gemm_bf16_64x64_split",
+                                         "sm90_gemm_bf16_128x128_split" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(names[i]);
+        struct ptxmm_problem problem = case_problem(kernel->tile_m, kernel->tile_n, 1 << 17);
+        struct ptxmm_candidate without = verdict(&problem, names[i]), before = without;
+        assert_true(without.groups == 1 && without.cluster > 1);
+        for (int bit = 10; bit < 30; bit++) {
+            problem.prefer.workspace_limit = INT64_C(1) << bit;
+            struct ptxmm_candidate c = verdict(&problem, names[i]);
+            assert_true(c.workspace_bytes <= problem.prefer.workspace_limit);
+            assert_true(c.seconds <= before.seconds);
+            before = c;
+        }
+        assert_true(before.groups > 1 && before.seconds < 0.8 * without.seconds);
+        problem.prefer.workspace_limit = before.workspace_bytes - 1;
+        struct ptxmm_candidate fewer = verdict(&problem, names[i]);
+        assert_true(fewer.workspace_bytes < before.workspace_bytes &&
+                    fewer.seconds >= before.seconds);
+    }
+}
+
 static void offences(void **unused)
 {
     (void)unused;
@@ -432,7 +482,7 @@ int main(void)
         cmocka_unit_test(devices),           cmocka_unit_test(architectures),
         cmocka_unit_test(properties),        cmocka_unit_test(monotone),
         cmocka_unit_test(near_measurements), cmocka_unit_test(small_problems),
-        cmocka_unit_test(offences),
+        cmocka_unit_test(workspace_limits),  cmocka_unit_test(offences),
     };
     return cmocka_run_group_tests_name("lib/select", tests, NULL, NULL);
 }
