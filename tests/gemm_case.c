@@ -103,9 +103,16 @@ bool rig_runs(const struct rig *rig, const struct ptxmm_kernel_info *kernel, cha
     char suffix = 0;
     sscanf(kernel->target, "sm_%d%c", &target, &suffix);
     const bool family = suffix == 'f' && rig->device.arch / 10 == target / 10 && rig->device.arch >= target;
-    if (rig->device.arch == target || family) return true;
-    snprintf(why, size, "%s is sm_%d, the kernel needs %s", rig->device.name, rig->device.arch, kernel->target);
-    return false;
+    if (rig->device.arch != target && !family) {
+        snprintf(why, size, "%s is sm_%d, the kernel needs %s", rig->device.name, rig->device.arch, kernel->target);
+        return false;
+    }
+    if ((int)kernel->cluster > rig->device.sm_count) {
+        snprintf(why, size, "%s has %d SM, the kernel's clusters have %u", rig->device.name, rig->device.sm_count,
+                 kernel->cluster);
+        return false;
+    }
+    return true;
 }
 
 /* ---- a case --------------------------------------------------------------------------------------------------- */
@@ -159,6 +166,7 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
     MORE(c->sm_budget, " sm_budget=%d", c->sm_budget);
     MORE(c->exact_allocations, " exact allocations");
     MORE(c->no_programmatic_launch, " no programmatic launch");
+    MORE(c->workspace_limit, " workspace limit %lld", (long long)c->workspace_limit);
 #undef MORE
     return text;
 }
@@ -338,7 +346,7 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .alpha_on_device = alpha_there,
         .beta_on_device = beta_there,
         .prefer = { .kernel = c->kernel->name, .sm_budget = c->sm_budget,
-                    .no_programmatic_launch = c->no_programmatic_launch },
+                    .no_programmatic_launch = c->no_programmatic_launch, .workspace_limit = c->workspace_limit },
     };
     struct ptxmm_error error;
     if (ptxmm_plan_create(rig->mm, &problem, NULL, &run->plan, &error)) return failed(run, error.text);
@@ -352,6 +360,63 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .beta_at = beta_there ? run->at_scalars.address + sizeof(float) : 0,
     };
     return true;
+}
+
+/* ---- the workspace ---- */
+
+enum { BAND = 256, BAND_BYTE = 0xa5 };
+
+/* Zero where it must be, NaN where it need not: behind the counters. */
+static bool make_workspace(struct rig *rig, struct gemm_run *run)
+{
+    struct gpu *gpu = &rig->gpu;
+    const int64_t needed = ptxmm_plan_info(run->plan)->workspace_bytes;
+    const int64_t bytes = needed > run->c->workspace_bytes ? needed : run->c->workspace_bytes;
+    if (!bytes) return true;
+    if (bytes <= PTXMM_WORKSPACE_COUNTERS) return failed(run, "a workspace must be larger than its counters");
+    run->workspace_bytes = (size_t)bytes;
+    if (!block_create(gpu, &run->at_workspace, (size_t)bytes + 2 * BAND, false)) return failed(run, gpu->error);
+    const CUdeviceptr at = run->at_workspace.address += BAND, behind = at + (size_t)bytes;
+    if (!gpu_ok(gpu, gpu->MemsetD8(at - BAND, BAND_BYTE, BAND), "cuMemsetD8") ||
+        !gpu_ok(gpu, gpu->MemsetD8(at, 0, PTXMM_WORKSPACE_COUNTERS), "cuMemsetD8") ||
+        !gpu_ok(gpu, gpu->MemsetD8(at + PTXMM_WORKSPACE_COUNTERS, 0xff, (size_t)bytes - PTXMM_WORKSPACE_COUNTERS),
+                "cuMemsetD8") ||
+        !gpu_ok(gpu, gpu->MemsetD8(behind, BAND_BYTE, BAND), "cuMemsetD8") ||
+        !gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize"))
+        return failed(run, gpu->error);
+    if (needed) {
+        run->arguments.workspace = at;
+        run->arguments.workspace_bytes = needed;
+    }
+    return true;
+}
+
+bool gemm_workspace_intact(struct rig *rig, struct gemm_run *run)
+{
+    struct gpu *gpu = &rig->gpu;
+    const CUdeviceptr at = run->at_workspace.address;
+    static const char *const names[] = { "before the workspace", "of the workspace's counters", "behind the workspace" };
+    const struct {
+        CUdeviceptr from;
+        size_t bytes;
+        unsigned char must;
+    } ranges[] = { { at - BAND, BAND, BAND_BYTE },
+                   { at, PTXMM_WORKSPACE_COUNTERS, 0 },
+                   { at + run->workspace_bytes, BAND, BAND_BYTE } };
+    if (!run->workspace_bytes) return true;
+    unsigned char *held = malloc(PTXMM_WORKSPACE_COUNTERS);
+    bool ok = held || failed(run, "host memory is exhausted");
+    for (int i = 0; ok && i < 3; i++) {
+        ok = gpu_download(gpu, held, ranges[i].from, ranges[i].bytes) || failed(run, gpu->error);
+        for (size_t j = 0; ok && j < ranges[i].bytes; j++)
+            if (held[j] != ranges[i].must) {
+                snprintf(run->error, sizeof run->error, "byte %zu %s is 0x%02x, must be 0x%02x", j, names[i], held[j],
+                         ranges[i].must);
+                ok = false;
+            }
+    }
+    free(held);
+    return ok;
 }
 
 bool gemm_prepare(struct rig *rig, const struct gemm_case *c, struct gemm_run *run)
@@ -368,7 +433,7 @@ bool gemm_prepare(struct rig *rig, const struct gemm_case *c, struct gemm_run *r
         (!block_create(&rig->gpu, &run->at_scalars, sizeof scalars, false) ||
          !gpu_upload(&rig->gpu, run->at_scalars.address, scalars, sizeof scalars)))
         return failed(run, rig->gpu.error);
-    return make_plan(rig, run);
+    return make_plan(rig, run) && make_workspace(rig, run);
 }
 
 bool gemm_rewind(struct rig *rig, struct gemm_run *run)
@@ -401,13 +466,13 @@ bool gemm_fetch(struct rig *rig, struct gemm_run *run)
 
 bool gemm_judge(struct rig *rig, struct gemm_run *run)
 {
-    (void)rig;
     const struct gemm_case *c = run->c;
     char text[1200];
     if (!matrix_intact(&run->d, text, sizeof text)) {
         snprintf(run->error, sizeof run->error, "written outside D: %s", text);
         return false;
     }
+    if (!gemm_workspace_intact(rig, run)) return false;
     const struct check_problem problem = {
         .a = &run->a, .b = &run->b, .c = c->beta != 0 && c->with_c ? &run->cm : NULL, .d = &run->d,
         .alpha = c->alpha, .beta = c->beta,
@@ -422,7 +487,8 @@ bool gemm_judge(struct rig *rig, struct gemm_run *run)
 void gemm_release(struct rig *rig, struct gemm_run *run)
 {
     ptxmm_plan_destroy(&run->plan);
-    struct device_block *const blocks[] = { &run->at_a, &run->at_b, &run->at_c, &run->at_d, &run->at_scalars };
+    struct device_block *const blocks[] = { &run->at_a, &run->at_b,       &run->at_c,
+                                            &run->at_d, &run->at_scalars, &run->at_workspace };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) block_release(&rig->gpu, blocks[i]);
     struct matrix *const matrices[] = { &run->a, &run->b, &run->cm, &run->d };
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) matrix_destroy(matrices[i]);

@@ -64,6 +64,8 @@ struct gemm_case {
     int sm_budget;
     bool no_programmatic_launch;
     bool exact_allocations; /* device memory of every operand ends with its last element */
+    int64_t workspace_limit; /* what the plan may ask for */
+    int64_t workspace_bytes; /* so many are there even if the plan asks for fewer: for foreign_launch */
 };
 
 /* The types of the operands of this case. */
@@ -90,6 +92,8 @@ struct gemm_run {
     const struct gemm_case *c;
     struct matrix a, b, cm, d;            /* cm: C; for C_IS_D what D held before */
     struct device_block at_a, at_b, at_c, at_d, at_scalars;
+    struct device_block at_workspace;     /* between bands that must survive; its counters are zero, its sums NaN */
+    size_t workspace_bytes;
     struct ptxmm_plan *plan;
     struct ptxmm_arguments arguments;
     char error[1400];                     /* of the last step that returned false */
@@ -102,7 +106,9 @@ bool gemm_rewind(struct rig *rig, struct gemm_run *run);
 bool gemm_launch(struct rig *rig, struct gemm_run *run, CUstream stream);
 /* Waits and copies D, with its guards, back into run->d. */
 bool gemm_fetch(struct rig *rig, struct gemm_run *run);
-/* Is run->d right, and all around it untouched? False: run->error, several lines. */
+/* The workspace: are its counters zero again, and the bands around it as they were? */
+bool gemm_workspace_intact(struct rig *rig, struct gemm_run *run);
+/* Is run->d right, and all around it and the workspace untouched? False: run->error, several lines. */
 bool gemm_judge(struct rig *rig, struct gemm_run *run);
 void gemm_release(struct rig *rig, struct gemm_run *run);
 
@@ -124,9 +130,16 @@ uint64_t gemm_digest(const struct gemm_run *run);
 enum foreign_mistake { FOREIGN_NONE, FOREIGN_ABI_VERSION, FOREIGN_SHARED_MEMORY, FOREIGN_THREADS, FOREIGN_MISTAKES };
 const char *foreign_name(enum foreign_mistake mistake);
 
+/* What a launch of a split kernel is free to choose. */
+struct foreign_split {
+    uint32_t cluster, groups;
+    uint32_t clusters; /* in the grid; 0: one for every part of a tile, as far as they fit */
+};
+
 /* Launches the prepared run's kernel as ptxmm_abi.h describes, without the library: image, tensor maps, argument
- * block and launch are made here. *launched is the launch call's result; what the kernel reports comes with the next
- * synchronisation. */
-bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake, CUresult *launched);
+ * block and launch are made here. `split` is for split kernels, NULL: one CTA a tile. *launched is the launch call's
+ * result; what the kernel reports comes with the next synchronisation. */
+bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake,
+                    const struct foreign_split *split, CUresult *launched);
 
 #endif

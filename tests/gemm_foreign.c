@@ -82,7 +82,7 @@ static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct m
     CUtensorMap made;
     const CUresult result = gpu->TensorMapEncodeTiled(
         &made, type, 2, (void *)(uintptr_t)address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     memcpy(map, &made, sizeof *map);
     return gpu_ok(gpu, result, "cuTensorMapEncodeTiled");
 }
@@ -101,12 +101,15 @@ static uint32_t instruction_descriptor(const struct gemm_run *run)
     return 1u << 4 | a_bf16 << 7 | b_bf16 << 10 | kernel->tile_n / 8 << 17 | kernel->tile_m / 16 << 24;
 }
 
-bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake, CUresult *launched)
+bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake,
+                    const struct foreign_split *split, CUresult *launched)
 {
     struct gpu *gpu = &rig->gpu;
     const struct gemm_case *c = run->c;
     const struct ptxmm_kernel_info *kernel = c->kernel;
     const struct ptxmm_arguments *given = &run->arguments;
+    const uint32_t cluster_size = split ? split->cluster : kernel->cluster, groups = split ? split->groups : 1;
+    const uint64_t k = c->k ? (uint64_t)c->k : 1; /* a map has no empty side; nothing of it is read */
     *launched = CUDA_SUCCESS;
 
     struct ptxmm_gemm_args args = {
@@ -118,7 +121,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .tiles_n = tiles(c->n, kernel->tile_n),
         .raster = 3,
         .flags = kernel->d == PTXMM_BF16_OR_F16 && run->d.type == PTXMM_F16 ? PTXMM_FLAG_F16_OUT : 0,
-        .groups = kernel->algorithm == PTXMM_SPLIT ? 1 : 0,
+        .groups = kernel->algorithm == PTXMM_SPLIT ? groups : 0,
+        .workspace = groups > 1 ? run->at_workspace.address : 0,
         .idesc = strncmp(kernel->target, "sm_10", 5) == 0 ? instruction_descriptor(run) : 0,
         .d = given->d,
         .ldd = (uint64_t)run->d.ld,
@@ -129,8 +133,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .alpha = given->alpha,
         .beta = given->beta,
     };
-    if (!encode(gpu, &args.map_a, &run->a, given->a, (uint64_t)c->k, kernel->tile_m / kernel->cluster) ||
-        !encode(gpu, &args.map_b, &run->b, given->b, (uint64_t)c->k, kernel->tile_n / kernel->cluster) ||
+    if (!encode(gpu, &args.map_a, &run->a, given->a, k, kernel->tile_m / kernel->cluster) ||
+        !encode(gpu, &args.map_b, &run->b, given->b, k, kernel->tile_n / kernel->cluster) ||
         !encode(gpu, &args.map_d, &run->d, given->d, (uint64_t)c->n, 64))
         return failed(run, gpu->error);
 
@@ -145,19 +149,20 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
                      "cuKernelSetAttribute");
     if (ok) {
         /* One cluster a tile under launch control; any number of clusters otherwise, here what fills the device. */
-        const uint32_t all = args.tiles_m * args.tiles_n, fit = (uint32_t)gpu->sm_count / kernel->cluster;
-        const uint32_t clusters = kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL || all < fit ? all : fit;
+        const uint32_t all = args.tiles_m * args.tiles_n * groups, fit = (uint32_t)gpu->sm_count / cluster_size;
+        const uint32_t most = kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL || all < fit ? all : fit;
+        const uint32_t clusters = split && split->clusters ? split->clusters : most;
         CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
-        cluster.value.clusterDim.x = kernel->cluster;
+        cluster.value.clusterDim.x = cluster_size;
         cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
         const CUlaunchConfig config = {
-            .gridDimX = clusters * kernel->cluster,
+            .gridDimX = clusters * cluster_size,
             .gridDimY = 1, .gridDimZ = 1,
             .blockDimX = kernel->threads - (mistake == FOREIGN_THREADS ? 128 : 0),
             .blockDimY = 1, .blockDimZ = 1,
             .sharedMemBytes = shared,
             .attrs = &cluster,
-            .numAttrs = kernel->cluster > 1,
+            .numAttrs = cluster_size > 1,
         };
         void *parameters[] = { &args };
         *launched = gpu->LaunchKernelEx(&config, (CUfunction)entry, parameters, NULL);

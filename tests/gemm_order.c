@@ -182,7 +182,7 @@ int topic_foreign_child(const char *mistake_name, const char *kernel_name)
         if (!kernel) return 2;
         const struct gemm_case c = topic_case(kernel, 17, 8, kernel->tile_k + 8, FILL_SMALL_INT);
         if (!gemm_prepare(&topic_rig, &c, &run) ||
-            !foreign_launch(&topic_rig, &run, (enum foreign_mistake)mistake, &result)) {
+            !foreign_launch(&topic_rig, &run, (enum foreign_mistake)mistake, NULL, &result)) {
             printf("    %s\n", run.error);
             return 2;
         }
@@ -200,7 +200,7 @@ void topic_foreign(void **state)
     CUresult launched = CUDA_SUCCESS;
     c.with_c = true;
     c.beta = 2;
-    bool ok = gemm_prepare(&topic_rig, &c, &run) && foreign_launch(&topic_rig, &run, FOREIGN_NONE, &launched) &&
+    bool ok = gemm_prepare(&topic_rig, &c, &run) && foreign_launch(&topic_rig, &run, FOREIGN_NONE, NULL, &launched) &&
               gpu_ok(&topic_rig.gpu, launched, "cuLaunchKernelEx") && gemm_fetch(&topic_rig, &run) &&
               gemm_judge(&topic_rig, &run);
     if (!ok) print_message("    by the ABI: %s%s\n", run.error, topic_rig.gpu.error);

@@ -22,6 +22,8 @@
     X(batch_invariance, label, id)                                                                \
     /* gemm_order.c */                                                                            \
     X(graphs, label, id) X(two_streams, label, id) X(chains, label, id) X(foreign, label, id)     \
+    /* gemm_split.c */                                                                            \
+    X(clusters, label, id) X(groups, label, id)                                                   \
     /* gemm_sizes.c */                                                                            \
     X(large, label, id) X(beyond_32_bits, label, id)
 #define TOPIC_DECLARE(name, label, id) void topic_##name(void **state);
