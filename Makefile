@@ -146,6 +146,10 @@ build/san/ptx build/tsan/ptx: | build/ptx
 ALL := $(CUBINS) $(PTX) $(LIBS) $(EMULIBS) $(COMMAND) $(BENCHES)
 ALLTESTS := $(TESTS) $(DRIVERS:tests/%.c=$(OUT)/tests/lib%.so)
 
+# Kernels and PTX programs run a second time on the emulator's Blackwell part; each skips what is for the other architecture.
+RUNS = tests/*.sh $(TESTS) $(if $(EMU),'env PTXMM_EMU_PART=b200 $(OUT)/tests/ptx_run' \
+       'env PTXMM_EMU_PART=b200 $(OUT)/tests/kernels sm100/*')
+
 all: $(ALL)
 	@$(if $(PTXAS),,echo "No ptxas was found: the libraries hold no kernels. make setup gets one, or set PTXAS or CUDA_HOME.")
 setup:
@@ -154,7 +158,7 @@ tests: $(ALL) $(ALLTESTS)
 demo: all
 	@tools/demo.sh $(OUT)
 test: tests
-	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' LINEINFO=$(LINEINFO) MAKEFLAGS= tools/run-tests.sh tests/*.sh $(TESTS)
+	@CC='$(CC)' OUT=$(OUT) CUDA_INC='$(CUDA_INC)' PTXAS='$(PTXAS)' LINEINFO=$(LINEINFO) MAKEFLAGS= tools/run-tests.sh $(RUNS)
 test-gpu: tests
 	@tools/run-gpu-tests.sh $(OUT)
 bench: all
