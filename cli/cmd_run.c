@@ -209,9 +209,10 @@ static void print_text(const struct options *o, const struct product *p, const s
         printf("normal data, seed %llu\n", (unsigned long long)o->seed);
     const struct ptxmm_plan_info *info = ptxmm_plan_info(p->plan);
     if (info->candidate.kernel)
-        printf("kernel   %s: %lld tile%s on %u CTA%s, predicted %s\n", info->candidate.kernel->name,
-               (long long)info->candidate.tiles, info->candidate.tiles == 1 ? "" : "s", info->grid,
-               info->grid == 1 ? "" : "s",
+        printf("kernel   %s: %lld tile%s on %u CTA%s%s, predicted %s\n",
+               info->candidate.kernel->name, (long long)info->candidate.tiles,
+               info->candidate.tiles == 1 ? "" : "s", info->grid, info->grid == 1 ? "" : "s",
+               split_text(&info->candidate, words, sizeof words),
                time_text(info->candidate.seconds, time[0], sizeof time[0]));
     else
         printf("kernel   none: D has no elements\n");

@@ -17,6 +17,7 @@ struct trial {
     float alpha, beta;
     bool nan_c;    /* C is NaN everywhere: with beta 0 it must not be read */
     int sms;       /* SM budget; 0: all */
+    bool groups;   /* with a workspace, if the options leave one */
 };
 
 struct trials {
@@ -69,6 +70,12 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
                            .more_d = 5, .fill = FILL_SMALL_INT, .alpha = 2, .beta = 1 });
     add(t, (struct trial){
                .m = 3 * m, .n = 2 * n, .k = s, .fill = FILL_SMALL_INT, .alpha = 1, .sms = 1 });
+    if (k->algorithm == PTXMM_SPLIT) { /* on 3 SMs this K is worth groups that share a tile */
+        add(t, (struct trial){ .m = m, .n = n - 1, .k = 48 * s + 8, .fill = FILL_SMALL_INT,
+                               .alpha = 1, .beta = 2, .sms = 3, .groups = true });
+        add(t, (struct trial){ .m = m - 1, .n = n, .k = 48 * s, .fill = FILL_NORMAL, .alpha = 1,
+                               .sms = 3, .groups = true });
+    }
     if (!full)
         return;
 
@@ -100,6 +107,12 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
     add_shape(t, 40000, 1024, 512, FILL_NORMAL);
     add_shape(t, 64, 28672, 4096, FILL_NORMAL);
     add_shape(t, 256, 256, 65536, FILL_ONES);
+    if (k->algorithm == PTXMM_SPLIT) {
+        add(t, (struct trial){ .m = 2 * m + 1, .n = 3 * n, .k = 65536, .fill = FILL_NORMAL,
+                               .alpha = 1, .groups = true });
+        add(t, (struct trial){ .m = 64, .n = 256, .k = 131080, .fill = FILL_ONES, .alpha = 1,
+                               .beta = 1, .groups = true });
+    }
 }
 
 /* ---- one trial ---- */
@@ -125,12 +138,13 @@ static void first_line(char *to, size_t size, const char *lines)
 }
 
 static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum ptxmm_type in,
-                    enum ptxmm_type out, const struct trial *t, uint64_t seed,
+                    enum ptxmm_type out, const struct trial *t, int64_t workspace, uint64_t seed,
                     struct outcome *result)
 {
     *result = (struct outcome){ .right = false };
     const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = in, .out_type = out,
-                               .kernel = k->name, .beta = t->beta, .sms = t->sms };
+                               .kernel = k->name, .beta = t->beta, .sms = t->sms,
+                               .workspace = t->groups ? workspace : 0 };
     struct ptxmm_problem problem;
     product_problem(&o, &problem);
     const int64_t in_unit = 16 / (int64_t)type_bytes(in), out_unit = 16 / (int64_t)type_bytes(out);
@@ -258,7 +272,8 @@ static void sweep_kernel(struct sweep *w, const struct ptxmm_kernel_info *k, boo
         for (size_t j = 0; j < trials.count && !w->lost; j++) {
             struct outcome outcome;
             show_progress(w, k->name, &trials.list[j]);
-            try_one(w->session, k, in[i], out[i], &trials.list[j], w->options->seed + j, &outcome);
+            try_one(w->session, k, in[i], out[i], &trials.list[j], w->options->workspace,
+                    w->options->seed + j, &outcome);
             record(w, k, in[i], out[i], &trials.list[j], &outcome);
             w->lost = outcome.lost;
         }

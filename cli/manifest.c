@@ -45,7 +45,7 @@ static void put(json_t *object, const char *key, json_t *value)
     X(beta, "f32", "factor of C")                                                                  \
     X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                       \
     X(groups, "u32", "split kernels: clusters that share a tile's K, at least 1; others: 0")       \
-    X(workspace, "address", "split kernels with groups > 1: zero before the first use, or 0")      \
+    X(workspace, "address", "split kernels with groups > 1: see workspace of the kernel; or 0")    \
     X(reserved, "u64", "0")
 
 static json_t *argument_layout(void)
@@ -123,6 +123,17 @@ static json_t *constraints_of(const struct ptxmm_kernel_info *k)
 static json_t *launch_of(const struct ptxmm_kernel_info *k)
 {
     const bool persistent = k->schedule == PTXMM_SCHEDULE_STATIC;
+    if (k->algorithm == PTXMM_SPLIT)
+        return json_pack(
+            "{s:[i,i,i], s:i, s:s, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
+            (int)k->cluster, "cluster_choice",
+            "any from 1 to 8, by the launch attribute alone: its CTAs share each tile's K; 1, 2, "
+            "3, 4 and 8 are worth a try. Boxes do not depend on it",
+            "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
+            "[g, 1, 1], g any multiple of the chosen cluster from it to tiles_m * tiles_n * groups "
+            "* cluster; best: as many CTAs as SMs",
+            "programmatic_stream_serialization",
+            "allowed: the kernel waits before it touches memory");
     return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
                      (int)k->cluster, "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
                      persistent ? "[g, 1, 1], g any multiple of cluster from cluster to tiles_m * "
@@ -141,9 +152,16 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
         json_string("16 products and the accumulator, each cut 25 bits below the largest exponent "
                     "among them, added "
                     "exactly, the sum cut to 24 bits"));
-    put(o, "order", json_string("K ascending, one chain of steps"));
+    const bool split = k->algorithm == PTXMM_SPLIT;
+    put(o, "order",
+        json_string(split ? "K ascending within each part, one chain of steps"
+                          : "K ascending, one chain of steps"));
     put(o, "promotion_interval", json_null());
-    put(o, "partials", json_string("none: K is never split"));
+    put(o, "partials",
+        json_string(split ? "K in cluster * groups parts of equal length, up to a slice; sums in f32 "
+                            "are added by rank within a cluster, then by group, rounded to nearest "
+                            "even each time"
+                          : "none: K is never split"));
     put(o, "epilogue", json_string("alpha * sum + beta * C in f32, rounded to nearest even"));
     put(o, "output_rounding", json_string("once, to nearest even"));
     put(o, "saturation", json_string("none: overflow gives infinity"));
@@ -154,11 +172,29 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     return o;
 }
 
+/* What only split kernels need. */
+static json_t *workspace_of(const struct ptxmm_kernel_info *k)
+{
+    char bytes[96];
+    snprintf(bytes, sizeof bytes, "%d + tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
+             (int)(k->tile_m * k->tile_n * sizeof(float)));
+    return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "needed", "if groups > 1", "bytes", bytes,
+                     "zero_bytes", PTXMM_WORKSPACE_COUNTERS, "zero",
+                     "the first zero_bytes, before the first launch; every launch leaves zeros",
+                     "limit",
+                     "tiles_m * tiles_n * cluster * 4 at most zero_bytes, or the kernel traps",
+                     "sharing",
+                     "launches in the order of a stream may share one, whatever their shapes and "
+                     "kernels; launches that may overlap must not");
+}
+
 /* What only sm100 needs. */
 static json_t *tcgen05_of(const struct ptxmm_kernel_info *k)
 {
     const json_int_t base = (json_int_t)(k->tile_m / 16 << 24 | k->tile_n / 8 << 17 | 1u << 4);
-    return json_pack("{s:I, s:i, s:i, s:s}", "idesc_for_f16", base, "idesc_add_if_a_is_bf16",
+    return json_pack("{s:s, s:I, s:i, s:i, s:s}", "idesc",
+                     "1 << 4 | bf16(A) << 7 | bf16(B) << 10 | tile_n / 8 << 17 | tile_m / 16 << 24",
+                     "idesc_for_f16", base, "idesc_add_if_a_is_bf16",
                      1 << 7, "idesc_add_if_b_is_bf16", 1 << 10, "tensor_map_remedy",
                      "after encoding a map of less than 128 KiB whose rows are not packed, clear "
                      "bit 21 of its second 64-bit word");
@@ -194,6 +230,8 @@ json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
     put(o, "precision", precision_of(k));
     if (k->algorithm == PTXMM_ONE_CTA || k->algorithm == PTXMM_CTA_PAIR)
         put(o, "tcgen05", tcgen05_of(k));
+    if (k->algorithm == PTXMM_SPLIT)
+        put(o, "workspace", workspace_of(k));
     put(o, "deterministic", json_boolean(k->deterministic));
     put(o, "batch_invariant", json_boolean(k->batch_invariant));
     return o;

@@ -17,7 +17,7 @@
 enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
     KEY_M, KEY_N, KEY_K, KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH,
-    KEY_KERNEL, KEY_SMS, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
+    KEY_KERNEL, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
 };
@@ -52,6 +52,8 @@ enum key {
 #define CHOICE                                                                                     \
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                     \
     { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
+#define WORKSPACE(words)                                                                           \
+    { "workspace", KEY_WORKSPACE, "BYTES", 0, words, IN_ORDER }
 #define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
 #define END     { NULL, 0, NULL, 0, NULL, 0 }
 
@@ -59,6 +61,7 @@ static const struct argp_option devices_options[] = { JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
     SIZES, TYPES, LEADING, ARCH, CHOICE,
+    WORKSPACE("device memory for sums of parts of K, 0: none (default 67108864)"),
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER },
     JSON, HELP, END
 };
@@ -72,12 +75,14 @@ static const struct argp_option run_options[] = {
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", IN_ORDER },
     SEED,
     { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20; emulator 1)", IN_ORDER },
-    CHOICE, DEVICE, DRIVER, JSON, HELP, END
+    CHOICE, WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
+    DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option verify_options[] = {
     { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", IN_ORDER },
     { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", IN_ORDER },
     { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", IN_ORDER },
+    WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
     SEED, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option export_options[] = {
@@ -270,6 +275,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_OUT_TYPE: read_type(r, key, text, &o->out_type); break;
     case KEY_ARCH: read_arch(r, text); break;
     case KEY_KERNEL: read_kernel(r, text); break;
+    case KEY_WORKSPACE: o->workspace = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_SMS: o->sms = whole(r, key, text, 1, 65535); break;
     case KEY_ALPHA: o->alpha = factor(r, key, text); break;
     case KEY_BETA: o->beta = factor(r, key, text); break;
@@ -370,6 +376,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
                            .alpha = 1,
                            .beta = NAN,
                            .seed = 1,
+                           .workspace = 64 << 20,
                            .model = { .tiles = 3, .slices = 6, .stages = 4, .accumulators = 2,
                                       .issue = 1, .load = 12, .mma = 4, .epilogue = 8 } };
     *code = EXIT_RIGHT;

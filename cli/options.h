@@ -21,6 +21,7 @@ struct options {
     const char *arch;             /* "sm90" or "sm100"; NULL: not given */
     const char *kernel;
     int64_t sms;                  /* 0: all */
+    int64_t workspace;            /* bytes that a plan may ask for */
     float alpha, beta;
     const char *a, *b, *c, *out;  /* .npy files */
     uint64_t seed;

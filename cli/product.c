@@ -34,7 +34,9 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
         .a = { .type = o->type, .ld = o->lda },
         .b = { .type = o->type, .ld = o->ldb },
         .d = { .type = o->out_type, .ld = o->ldd },
-        .prefer = { .kernel = o->kernel, .sm_budget = (int)o->sms },
+        .prefer = { .kernel = o->kernel,
+                    .sm_budget = (int)o->sms,
+                    .workspace_limit = o->workspace },
     };
     if (o->c || o->beta > 0 || o->beta < 0)
         problem->c = (struct ptxmm_operand){ .type = o->out_type, .ld = o->ldc };
@@ -91,7 +93,17 @@ bool product_upload(struct product *p)
             if (!p->at[i] || !gpu_upload(&p->session->gpu, p->at[i], all[i]->base, all[i]->bytes))
                 return driver_failed(p);
         }
-    return true;
+    const int64_t bytes = ptxmm_plan_info(p->plan)->workspace_bytes;
+    if (!bytes)
+        return true;
+    /* Zero where a run counts, NaN where it must not read before it has written. */
+    struct gpu *gpu = &p->session->gpu;
+    p->workspace = gpu_alloc(gpu, (size_t)bytes);
+    return (p->workspace &&
+            gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0xff, (size_t)bytes), "cuMemsetD8") &&
+            gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0, PTXMM_WORKSPACE_COUNTERS), "cuMemsetD8") &&
+            gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize")) ||
+           driver_failed(p);
 }
 
 bool product_plan(struct product *p)
@@ -116,6 +128,8 @@ bool product_launch(struct product *p, CUstream stream)
         .d = p->at[3] + p->d.guard,
         .alpha = p->alpha,
         .beta = p->beta,
+        .workspace = p->workspace,
+        .workspace_bytes = ptxmm_plan_info(p->plan)->workspace_bytes,
     };
     struct ptxmm_error error;
     if (!ptxmm_plan_run(p->plan, &arguments, stream, &error))
@@ -160,6 +174,7 @@ void product_destroy(struct product *p)
     ptxmm_plan_destroy(&p->plan);
     for (int i = 0; i < 4; i++)
         gpu_free(&p->session->gpu, p->at[i]);
+    gpu_free(&p->session->gpu, p->workspace);
     matrix_destroy(&p->a);
     matrix_destroy(&p->b);
     matrix_destroy(&p->c);

@@ -11,6 +11,7 @@ struct product {
     struct ptxmm_problem problem;
     struct matrix a, b, c, d;  /* c is empty when the problem has no C */
     CUdeviceptr at[4];         /* device copies of all four, guards included */
+    CUdeviceptr workspace;     /* as much as the plan asks for */
     float alpha, beta;
     struct ptxmm_plan *plan;
     bool faulted;              /* the kernel failed while it ran: the context is lost */
@@ -32,8 +33,9 @@ int64_t aligned_ld(enum ptxmm_type type, int64_t columns);
  * product_create. */
 bool product_create(struct product *p, struct session *session, const struct ptxmm_problem *problem,
                     float alpha, float beta);
-bool product_upload(struct product *p);                 /* allocates and copies all four */
 bool product_plan(struct product *p);
+bool product_upload(struct product *p);                 /* allocates and copies all four, and the
+                                                           plan's workspace */
 bool product_launch(struct product *p, CUstream stream);
 bool product_download(struct product *p);               /* waits, then fetches D */
 /* Guards first, then every element. False if wrong; `text` then has lines for people that say

@@ -165,6 +165,18 @@ const char *time_text(double seconds, char *text, size_t size)
     return text;
 }
 
+const char *split_text(const struct ptxmm_candidate *c, char *text, size_t size)
+{
+    int at = 0;
+    text[0] = 0;
+    if (c->kernel->algorithm == PTXMM_SPLIT)
+        at = snprintf(text, size, ", K over clusters of %lld", (long long)c->cluster);
+    if (c->groups > 1 && at > 0 && (size_t)at < size)
+        snprintf(text + at, size - (size_t)at, " x %lld groups with %.1f MB of workspace",
+                 (long long)c->groups, (double)c->workspace_bytes / (1 << 20));
+    return text;
+}
+
 const char *bound_name(const struct ptxmm_candidate *c)
 {
     return c->memory_seconds > c->compute_seconds ? "memory" : "compute";

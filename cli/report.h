@@ -20,6 +20,8 @@ const char *schedule_name(enum ptxmm_schedule schedule);
 /* "12.3 us": a time in the unit that suits it, written into text, which is returned. */
 const char *time_text(double seconds, char *text, size_t size);
 /* "memory" or "compute": which side of the roofline is longer. */
+/* ", K over 4 CTAs x 3 groups (1.2 MB)" of a split kernel, "" of others. */
+const char *split_text(const struct ptxmm_candidate *candidate, char *text, size_t size);
 const char *bound_name(const struct ptxmm_candidate *candidate);
 
 #endif

@@ -55,6 +55,9 @@ static void bad_words_get_one_line(void **state)
         { "plan --arch sm80", 2, "--arch is \"sm80\", must be sm90 or sm100" },
         { "kernels --arch 90", 2, "--arch is \"90\", must be sm90 or sm100" },
         { "plan --sms 0", 2, "--sms is \"0\", must be a whole number from 1 to 65535" },
+        { "plan --workspace -1", 2, "--workspace is \"-1\", must be a whole number of at least 0" },
+        { "run --workspace 1k", 2, "--workspace is \"1k\", must be a whole number" },
+        { "verify --workspace", 2, "--workspace has no value, must be followed by BYTES" },
         { "plan --kernel nosuch", 2, "--kernel is \"nosuch\", must be one of the names" },
         { "plan --beta 1e39", 2, "--beta is \"1e39\", must be a number" },
         { "plan --beta nan", 2, "--beta is \"nan\", must be a number" },
@@ -280,13 +283,18 @@ static void plan_text_agrees_with_json(void **state)
         assert_non_null(line);
         if (!truth(entry, "usable"))
             continue;
-        char name[96], unit[8];
+        char name[96], unit[8], over[16], split[32];
         double time, tflops, busy, waves;
         long long tiles, ctas;
         int stages;
-        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %lld %lf %d", name, &time, unit,
-                                &tflops, &busy, &tiles, &ctas, &waves, &stages),
-                         9);
+        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %15s %lld %lf %d", name, &time, unit,
+                                &tflops, &busy, &tiles, over, &ctas, &waves, &stages),
+                         10);
+        const int is_split = strstr(name, "_split") != NULL;
+        const long long groups = integer(entry, "groups");
+        snprintf(split, sizeof split, groups > 1 ? "%lldx%lld" : "%lld",
+                 is_split ? (long long)integer(entry, "cluster") : 1, groups);
+        assert_string_equal(over, split);
         assert_true(fabs(time * 1e-6 - number(entry, "seconds")) < 1e-7);
         assert_true(fabs(tflops - 2.0 * 4096 * 4000 * 500 * 1e-12 / number(entry, "seconds")) <
                     0.1);
@@ -296,6 +304,32 @@ static void plan_text_agrees_with_json(void **state)
         assert_true(ctas <= 100);
     }
     json_decref(plan);
+}
+
+/* With a workspace, groups; without, none, and never more than the limit. */
+static void plan_with_workspace(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        long long limit;
+    } rows[] = { { "", 64 << 20 }, { " --workspace 100000", 100000 }, { " --workspace 0", 0 } };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char words[128];
+        snprintf(words, sizeof words, "plan --m 64 --n 64 --k 131072 --json%s", rows[r].words);
+        json_t *plan = child_json(words, 0), *entry;
+        size_t i;
+        long long most = 0;
+        json_array_foreach(member(plan, "candidates"), i, entry) {
+            if (!truth(entry, "usable"))
+                continue;
+            const long long bytes = integer(entry, "workspace_bytes");
+            assert_true(bytes <= rows[r].limit && (bytes > 0) == (integer(entry, "groups") > 1));
+            most = bytes > most ? bytes : most;
+        }
+        assert_true((most > 0) == (rows[r].limit > 0));
+        json_decref(plan);
+    }
 }
 
 static void plan_takes_any_size(void **state)
@@ -532,6 +566,7 @@ int main(void)
         cmocka_unit_test(plan_knows_its_arithmetic),
         cmocka_unit_test(plan_gives_reasons),
         cmocka_unit_test(plan_text_agrees_with_json),
+        cmocka_unit_test(plan_with_workspace),
         cmocka_unit_test(plan_takes_any_size),
         cmocka_unit_test(model_gives_the_known_values),
         cmocka_unit_test(the_drawing_agrees_with_the_library),

@@ -153,6 +153,15 @@ static void rows_agree(void **state)
         assert_true(number_at(kernel, "min_driver_version") >= 12000);
         assert_true(json_is_boolean(at(kernel, "deterministic")));
         assert_true(json_is_boolean(at(kernel, "batch_invariant")));
+        if (!strcmp(column[2], "split")) {
+            char bytes[96];
+            snprintf(bytes, sizeof bytes, "%d + tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
+                     atoi(column[8]) * atoi(column[9]) * 4);
+            assert_string_equal(text_at(kernel, "workspace.bytes"), bytes);
+            assert_int_equal(number_at(kernel, "workspace.zero_bytes"), PTXMM_WORKSPACE_COUNTERS);
+            assert_non_null(strstr(text_at(kernel, "launch.cluster_choice"), "1 to 8"));
+        } else
+            assert_null(json_object_get(kernel, "workspace"));
     }
 }
 
@@ -187,7 +196,7 @@ static void arguments_agree(void **state)
     static const struct { const char *name; size_t offset, bytes; } fields[] = {
         FIELD(map_a), FIELD(map_b), FIELD(map_d), FIELD(abi_version), FIELD(m), FIELD(n), FIELD(k_slices), FIELD(tiles_m),
         FIELD(tiles_n), FIELD(raster), FIELD(flags), FIELD(d), FIELD(ldd), FIELD(c), FIELD(ldc), FIELD(alpha_at), FIELD(beta_at),
-        FIELD(alpha), FIELD(beta),
+        FIELD(alpha), FIELD(beta), FIELD(idesc), FIELD(groups), FIELD(workspace),
     };
     (void)state;
     need_cubins();

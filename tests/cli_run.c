@@ -227,6 +227,8 @@ static void run_is_right(void **state)
         "--m 64 --n 64 --k 64 --lda 72 --ldb 80 --ldd 88",
         "--m 70 --n 60 --k 90 --kernel sm90_gemm_bf16_128x256",
         "--m 300 --n 60 --k 90 --sms 1",
+        "--m 8 --n 9 --k 40000 --kernel sm90_gemm_bf16_8x64_split",
+        "--m 8 --n 9 --k 40000 --workspace 0 --kernel sm90_gemm_bf16_8x64_split",
         "--m 50 --n 60 --k 70 --alpha 0 --beta 1",
         "--m 33 --n 44 --k 55 --repeat 3 --seed 99",
     };
