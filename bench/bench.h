@@ -17,6 +17,7 @@ struct bench {
     int protocols;
     int pairs, cool_repeats, bursts;
     uint64_t seed;
+    int64_t workspace;    /* bytes that a plan of ours may ask for; every set of buffers has as many as one needs */
     /* open */
     struct ptxmm *mm;
     struct gpu gpu;

@@ -25,7 +25,8 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
-    KEY_MARKDOWN, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST
+    KEY_MARKDOWN, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
+    KEY_WORKSPACE
 };
 
 static const struct argp_option option_table[] = {
@@ -41,6 +42,7 @@ static const struct argp_option option_table[] = {
     { "markdown", KEY_MARKDOWN, "FILE", 0, "only print the tables of docs/results.md from what --json wrote", 0 },
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
+    { "workspace", KEY_WORKSPACE, "BYTES", 0, "what our plans may ask for, 0: none (default 268435456)", 0 },
     { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 },
     { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 },
     { "driver", KEY_DRIVER, "PATH", 0, "the CUDA driver library (default: $PTXMM_DRIVER, else libcuda.so.1)", 0 },
@@ -146,6 +148,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_MARKDOWN: a->markdown = text; return 0;
     case KEY_QUICK: a->quick = true; return 0;
     case KEY_NO_HOST: a->no_host = true; return 0;
+    case KEY_WORKSPACE: bench->workspace = number("workspace", text, 0, INT64_MAX); return 0;
     case KEY_SEED: bench->seed = (uint64_t)number("seed", text, 0, INT64_MAX); return 0;
     case KEY_DEVICE: a->device = (int)number("device", text, 0, 1023); return 0;
     case KEY_DRIVER: a->driver = text; return 0;
@@ -319,6 +322,7 @@ int main(int argc, char **argv)
     bench->type = PTXMM_BF16;
     bench->protocols = PROTOCOL_PAIR | PROTOCOL_COOL;
     bench->seed = 1;
+    bench->workspace = 256 << 20;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.markdown) return bench_markdown(a.markdown) ? EXIT_USAGE : EXIT_RIGHT;
@@ -346,6 +350,7 @@ int main(int argc, char **argv)
         json_object_set_new(root, "pairs", json_integer(bench->pairs));
         json_object_set_new(root, "cool_repeats", json_integer(bench->cool_repeats));
         json_object_set_new(root, "seed", json_integer((json_int_t)bench->seed));
+        json_object_set_new(root, "workspace_limit", json_integer((json_int_t)bench->workspace));
         bench_table_head();
         for (size_t i = 0; i < a.shapes.count; i++) {
             char place[48];

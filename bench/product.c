@@ -48,6 +48,7 @@ static void sets_free(struct bench *bench)
         gpu_free(&bench->gpu, m->sets[i].a);
         gpu_free(&bench->gpu, m->sets[i].b);
         gpu_free(&bench->gpu, m->sets[i].d);
+        gpu_free(&bench->gpu, m->sets[i].workspace);
     }
     m->set_count = m->next_set = 0;
 }
@@ -95,6 +96,26 @@ static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct
         }
     }
     return gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize");
+}
+
+/* A workspace for every set, as large as this plan needs; kernels one after another may share it. */
+static bool workspaces_make(struct bench *bench, int64_t bytes)
+{
+    struct measure *m = &bench->measure;
+    struct gpu *gpu = &bench->gpu;
+    for (int i = 0; bytes && i < m->set_count; i++) {
+        struct ptxmm_arguments *set = &m->sets[i];
+        if (set->workspace_bytes >= bytes) continue;
+        gpu_free(gpu, set->workspace);
+        set->workspace_bytes = 0;
+        set->workspace = gpu_alloc(gpu, (size_t)bytes);
+        if (!set->workspace || !gpu_ok(gpu, gpu->MemsetD8(set->workspace, 0, (size_t)bytes), "cuMemsetD8")) {
+            snprintf(m->error, sizeof m->error, "%s", gpu->error);
+            return false;
+        }
+        set->workspace_bytes = bytes;
+    }
+    return true;
 }
 
 /* ---- right? --------------------------------------------------------------------------------------------------- */
@@ -164,8 +185,9 @@ static json_t *json_state(const struct nvml_state *state)
 void bench_table_head(void)
 {
     printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as "
-           "cuBLASLt\n\n");
-    printf("%-18s %-28s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "protocol",
+           "cuBLASLt;\nsplit: CTAs of a cluster x groups of clusters that share a tile's K\n\n");
+    printf("%-18s %-29s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "split",
+           "protocol",
            "ours us", "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
 }
 
@@ -180,13 +202,13 @@ static double speed(const struct times *ours, const struct times *theirs)
     return times_summary(theirs).median / times_summary(ours).median;
 }
 
-static void print_row(const char *shape, const char *kernel, const char *protocol, const struct protocol_times *t,
-                      double flops)
+static void print_row(const char *shape, const char *kernel, const char *split, const char *protocol,
+                      const struct protocol_times *t, double flops)
 {
     const struct times *first = &t->first, *best = &t->best;
     const struct nvml_state *state = &t->state;
     const struct summary o = times_summary(&t->ours), f = times_summary(first), b = times_summary(best);
-    printf("%-18s %-28s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, protocol, o.median * 1e6, spread(&o),
+    printf("%-18s %-29s %-5s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, split, protocol, o.median * 1e6, spread(&o),
            flops / o.median / 1e12);
     if (first->count)
         printf(" %9.2f %6.2f %6.3f |", f.median * 1e6, spread(&f), speed(&t->ours, first));
@@ -263,8 +285,8 @@ static bool time_sustained(struct bench *bench, const struct contest *c, struct 
     return true;
 }
 
-static bool time_all(struct bench *bench, const struct shape *shape, const char *kernel, const char *place,
-                     const struct contest *c, json_t *object)
+static bool time_all(struct bench *bench, const struct shape *shape, const char *kernel, const char *split,
+                     const char *place, const struct contest *c, json_t *object)
 {
     static bool (*const protocols[3])(struct bench *, const struct contest *,
                                       struct protocol_times *) = { time_pair, time_cool, time_sustained };
@@ -275,7 +297,7 @@ static bool time_all(struct bench *bench, const struct shape *shape, const char 
         bench_progress("[%s] %s %s: %s", place, shape->name, kernel, protocol_names[i]);
         if (!protocols[i](bench, c, &t)) return false;
         bench_progress(NULL);
-        print_row(shape->name, kernel, protocol_names[i], &t, c->flops);
+        print_row(shape->name, kernel, split, protocol_names[i], &t, c->flops);
         json_t *timing = json_pack("{s:o, s:o}", "ours", json_times(&t.ours, c->flops), "state", json_state(&t.state));
         if (t.first.count) {
             const double first = speed(&t.ours, &t.first), best = speed(&t.ours_beside_best, &t.best);
@@ -324,12 +346,18 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     json_object_set_new(object, "kernel", json_string(kernel));
     json_object_set_new(object, "predicted_us", json_real(info->candidate.seconds * 1e6));
     json_object_set_new(object, "ctas", json_integer(info->grid));
+    json_object_set_new(object, "cluster", json_integer(info->cluster));
+    json_object_set_new(object, "groups", json_integer(info->candidate.groups));
+    json_object_set_new(object, "workspace_bytes", json_integer(info->workspace_bytes));
+    char split[32] = "-";
+    if (info->candidate.kernel->algorithm == PTXMM_SPLIT)
+        snprintf(split, sizeof split, "%ux%lld", info->cluster, (long long)info->candidate.groups);
 
     bench_progress("[%s] %s %s: checking", place, shape->name, kernel);
     c->ours = (struct contestant){ .plan = plan };
     struct check_result result;
     char text[1400];
-    if (!result_of(bench, &c->ours, &data->d)) {
+    if (!workspaces_make(bench, info->workspace_bytes) || !result_of(bench, &c->ours, &data->d)) {
         give_up(bench, shape, kernel, object, "failed", bench->measure.error);
     } else if (!right(bench, data, &data->d, &result)) {
         give_up(bench, shape, kernel, object, "wrong", check_describe(&result, text, sizeof text));
@@ -339,7 +367,7 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
         if (data->have_theirs)
             json_object_set_new(checked, "elements_unlike_cublaslt", json_integer(different(&data->d, &data->theirs)));
         json_object_set_new(object, "check", checked);
-        if (!time_all(bench, shape, kernel, place, c, object))
+        if (!time_all(bench, shape, kernel, split, place, c, object))
             give_up(bench, shape, kernel, object, "failed", bench->measure.error);
         else if (data->have_theirs) {
             const int64_t count = different(&data->d, &data->theirs);
@@ -389,7 +417,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
         .a = { .type = bench->type, .layout = shape->layout[0] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
         .b = { .type = bench->type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
         .d = { .type = bench->out_type },
-        .prefer.kernel = bench->kernel,
+        .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace },
     };
     const bool a_k = problem.a.layout == PTXMM_K_MAJOR, b_k = problem.b.layout == PTXMM_K_MAJOR;
     problem.a.ld = aligned(bench->type, a_k ? shape->k : shape->m);
