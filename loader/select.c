@@ -99,6 +99,9 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
                         "%s: the driver supports CUDA %" PRId64 ".%" PRId64 ", must be %" PRId64
                         ".%" PRId64 " or newer",
                         name, has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
+    case PTXMM_REASON_CLUSTER:
+        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64
+                        ", the size of a cluster", name, field, has, needs);
     case PTXMM_REASON_IMAGE:
         return snprintf(text, size, "%s: its image is missing or damaged", name);
     case PTXMM_REASON_EPILOGUE:
@@ -134,6 +137,9 @@ static int reject_device(struct ptxmm_candidate *candidate, const struct ptxmm_d
     if ((int64_t)kernel->shared_bytes > device->shared_bytes)
         return reject(candidate, PTXMM_REASON_SHARED_MEMORY, "shared_bytes", device->shared_bytes,
                       kernel->shared_bytes);
+    if ((int64_t)kernel->cluster > device->sm_count)
+        return reject(candidate, PTXMM_REASON_CLUSTER, "sm_count", device->sm_count,
+                      kernel->cluster);
     return 0;
 }
 
