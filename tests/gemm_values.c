@@ -204,7 +204,8 @@ void topic_budgets(void **state)
     for (size_t i = 0; ok && i < (topic_rig.full ? LENGTH(list) : 3); i++) {
         struct gemm_case some = all;
         some.sm_budget = list[i];
-        ok = topic_equal(&all, &some);
+        /* A budget may change how K is split, and with it the bits, where the kernel does not promise otherwise. */
+        ok = kernel->batch_invariant ? topic_equal(&all, &some) : gemm_check(&topic_rig, &some);
     }
     assert_true(ok);
 }
