@@ -35,6 +35,9 @@ enum key {
       "folder with the kernels as PTX, for drivers that take no cubins", IN_ORDER }
 #define DEVICE  { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", IN_ORDER }
 #define ARCH    { "arch", KEY_ARCH, "ARCH", 0, "the architecture: sm90 or sm100", IN_ORDER }
+#define PART                                                                                       \
+    { "arch", KEY_ARCH, "ARCH", 0,                                                                 \
+      "the device must be sm90 or sm100; the emulator then is such a part", IN_ORDER }
 #define SIZES                                                                                      \
     { "m", KEY_M, "ROWS", 0, "rows of A and D", IN_ORDER },                                        \
     { "n", KEY_N, "COLUMNS", 0, "columns of B and D", IN_ORDER },                                  \
@@ -57,7 +60,7 @@ enum key {
 #define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
 #define END     { NULL, 0, NULL, 0, NULL, 0 }
 
-static const struct argp_option devices_options[] = { JSON, DRIVER, HELP, END };
+static const struct argp_option devices_options[] = { PART, JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
     SIZES, TYPES, LEADING, ARCH, CHOICE,
@@ -76,14 +79,14 @@ static const struct argp_option run_options[] = {
     SEED,
     { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20; emulator 1)", IN_ORDER },
     CHOICE, WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
-    DEVICE, DRIVER, JSON, HELP, END
+    PART, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option verify_options[] = {
     { "quick", KEY_QUICK, NULL, 0, "small shapes (default)", IN_ORDER },
     { "full", KEY_FULL, NULL, 0, "more shapes, and large ones on a GPU", IN_ORDER },
     { "kernel", KEY_KERNEL, "NAME", 0, "only this kernel", IN_ORDER },
     WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
-    SEED, DEVICE, DRIVER, JSON, HELP, END
+    SEED, PART, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option export_options[] = {
     ARCH,
@@ -318,21 +321,43 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     return r->wrong ? ECANCELED : 0;
 }
 
-/* argp could not make sense of an option: which one, and why? */
-static void name_offender(struct reader *r, const char *text)
+/* The option that `text` is or abbreviates; how many rows begin like it. */
+static const struct argp_option *find_option(const struct argp_option *table, const char *text,
+                                             int *matches)
 {
     const size_t length = strcspn(text, "=");
-    int matches = 0;
     const struct argp_option *found = NULL;
-    for (const struct argp_option *row = r->table; row->name && strncmp(text, "--", 2) == 0; row++)
+    *matches = 0;
+    for (const struct argp_option *row = table; row->name && strncmp(text, "--", 2) == 0; row++)
         if (!strncmp(row->name, text + 2, length - 2)) {
             found = row;
-            matches++;
+            ++*matches;
             if (strlen(row->name) == length - 2) {
-                matches = 1;
+                *matches = 1;
                 break;
             }
         }
+    return found;
+}
+
+/* argp could not make sense of an option and does not tell reliably of which: reads them again. */
+static void name_offender(struct reader *r, int argc, char **argv)
+{
+    const struct argp_option *found = NULL;
+    int matches = 0, at = 1;
+    const char *text = "";
+    for (; at < argc; at++) {
+        text = argv[at];
+        if (text[0] != '-')
+            continue;
+        found = find_option(r->table, text, &matches);
+        const int with_value = strchr(text, '=') != NULL;
+        if (matches != 1 || (found->arg && !with_value && at + 1 == argc) ||
+            (!found->arg && with_value))
+            break;
+        at += found->arg && !with_value;
+    }
+    const size_t length = strcspn(text, "=");
     if (matches == 1 && found->arg && !text[length])
         complain(r->options, "--%s has no value, must be followed by %s", found->name, found->arg);
     else if (matches == 1 && !found->arg && text[length])
@@ -398,9 +423,8 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
     const struct argp global = { global_options, read_option, NULL, NULL, NULL, NULL, NULL };
     struct reader reader = { .options = o, .table = global_options };
     const unsigned flags = ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER;
-    int at = 0;
     o->command = NULL;
-    if (first > 1 && argp_parse(&global, first, argv, flags, &at, &reader)) {
+    if (first > 1 && argp_parse(&global, first, argv, flags, NULL, &reader)) {
         if (reader.done) {
             bool version = false;
             for (int i = 1; i < first; i++)
@@ -414,7 +438,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
         }
         *code = EXIT_USAGE;
         if (!reader.wrong)
-            name_offender(&reader, argv[at > 1 ? at - 1 : 1]);
+            name_offender(&reader, first, argv);
         return NULL;
     }
     if (first == argc) {
@@ -438,7 +462,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
         commands[c].options, read_option, commands[c].arguments, commands[c].doc, NULL, NULL, NULL
     };
     reader.table = commands[c].options;
-    if (argp_parse(&argp, argc - first, argv + first, flags, &at, &reader)) {
+    if (argp_parse(&argp, argc - first, argv + first, flags, NULL, &reader)) {
         if (reader.done) {
             char name[64];
             snprintf(name, sizeof name, "ptxmm %s", o->command);
@@ -446,7 +470,7 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
             return NULL;
         }
         if (!reader.wrong)
-            name_offender(&reader, argv[first + (at > 1 ? at - 1 : 1)]);
+            name_offender(&reader, argc - first, argv + first);
         *code = EXIT_USAGE;
         return NULL;
     }

@@ -78,10 +78,14 @@ int session_open(struct session *s, const struct options *o, bool with_device)
     if (find_ptx_folder(o, ptx, sizeof ptx))
         open_options.ptx_dir = ptx;
 
+    /* The emulator reads which part to be when it starts; another driver has the devices it has. */
+    const bool emulator = o->driver && !strcmp(o->driver, "emulator");
+    if (o->arch && emulator)
+        setenv("PTXMM_EMU_PART", strcmp(o->arch, "sm100") ? "h200" : "b200", 1);
+
     struct ptxmm_error error;
     const enum ptxmm_status status = ptxmm_open(&s->mm, &open_options, &error);
     if (status) {
-        const bool emulator = o->driver && !strcmp(o->driver, "emulator");
         const char *advice = "";
         if (status == PTXMM_ERROR_NO_DRIVER && emulator)
             advice = " (nor is it in lib/ beside the folder of this command)";
@@ -112,6 +116,12 @@ int session_open(struct session *s, const struct options *o, bool with_device)
     }
     if (ptxmm_device_query(s->mm, o->device, &s->device, &error)) {
         complain(o, "%s", error.text);
+        session_close(s);
+        return EXIT_NO_DEVICE;
+    }
+    if (o->arch && s->device.arch / 10 != atoi(o->arch + 2) / 10) {
+        complain(o, "--arch is %s, but device %d is sm_%d (%s)", o->arch, o->device,
+                 s->device.arch, s->device.name);
         session_close(s);
         return EXIT_NO_DEVICE;
     }

@@ -26,6 +26,8 @@ static void bad_words_get_one_line(void **state)
         { "--arch sm90 kernels", 2, "\"--arch\" is not an option that may stand before" },
         { "-x", 2, "\"-x\" is not an option" },
         { "--driver", 2, "--driver has no value, must be followed by PATH" },
+        { "run --driver emulator --foo 3", 2, "ptxmm run: \"--foo\" is not an option" },
+        { "run --m 4 --n", 2, "ptxmm run: --n has no value, must be followed by" },
         { "plan --foo", 2, "ptxmm plan: \"--foo\" is not an option" },
         { "plan --foo=3", 2, "\"--foo\" is not an option" },
         { "plan -x", 2, "\"-x\" is not an option" },

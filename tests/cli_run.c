@@ -463,6 +463,10 @@ static void the_emulator_is_found(void **state)
     assert_true(json_is_null(member(member(run, "time"), "tflops")));
     assert_int_equal(integer(member(run, "time"), "launches"), 1);
     json_decref(run);
+    child_expect("run --driver emulator --arch sm100 --m 130 --n 70 --k 100", 0, "sm100_gemm_16bit");
+    child_run_with(NULL, NULL, "run " DRIVER "--arch sm100 --m 8 --n 8 --k 8");
+    assert_int_equal(child.code, 3);
+    assert_non_null(strstr(child.err, "--arch is sm100, but device 0 is sm_90"));
 }
 
 /* Repeated launches are counted and compared there too. */
