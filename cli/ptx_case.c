@@ -314,6 +314,11 @@ static bool comment(struct reader *r, struct ptx_case *c, bool *ran)
         r->at += 6;
         return arg_line(r, c);
     }
+    if (!strncmp(r->at, "//buffer:", 9)) {
+        c->arg[c->nargs % PTX_ARGS].hidden = true;
+        r->at += 9;
+        return arg_line(r, c) && (c->arg[c->nargs - 1].count || wrong(r, "expected a buffer"));
+    }
     if (!strncmp(r->at, "//expect:", 9)) {
         r->at += 9;
         return expect_line(r, c);

@@ -8,6 +8,7 @@
  *   //arg: m tensormap bf16 of a dim 64,32 box 64,8 swizzle 128
  *                                               a tensor map over an earlier buffer; also: pitch
  *                                               bytes of dims 1.. (packed), step, fill nan
+ *   //buffer: b f32[9] = 1                      a buffer that is no argument, for a map's sake
  *   //expect: out[0..31] = a[i] + n             equal bits; also out, out[5]
  *   //expect: f ~ sqrt(x[i]) within 1e-6        relative error
  *   //trap: BOUNDS                              the launch must fail, and the report contain this
@@ -45,6 +46,7 @@ struct ptx_arg {
     size_t count;               /* elements of a buffer; 0: a scalar or a map */
     char *init;                 /* expression, or NULL */
     bool is_map;
+    bool hidden;                /* //buffer: the kernel does not get it */
     struct ptx_map map;
 };
 
@@ -57,7 +59,7 @@ struct ptx_expect {
 };
 
 struct ptx_case {
-    char kernel[128];
+    char kernel[1024];
     uint32_t grid[3], block[3], cluster[3];     /* cluster: zeros if not said */
     uint32_t smem;              /* dynamic shared memory, bytes */
     unsigned nargs, nexpects;

@@ -13,7 +13,7 @@
 /* ---- the queue: a binary heap by (time, tie) ---- */
 
 struct event {
-    uint64_t time, tie;
+    uint64_t time, tie, posted;
     struct async_job *job;
     unsigned step;
 };
@@ -28,7 +28,7 @@ struct async {
     struct async_cta *spare;
 };
 
-enum { FUTILE_ROUNDS = 8, LATE = 4000 };
+enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 128 };
 
 static struct async *of(const struct machine *m)
 {
@@ -122,7 +122,8 @@ void async_post(struct machine *m, struct async_job *job, unsigned step, enum as
         [DELAY_COPY] = 1500, [DELAY_READ] = 300, [DELAY_MMA] = 400, [DELAY_REMOTE] = 200,
     };
     struct async *a = of(m);
-    struct event event = {.time = m->now, .tie = a->sequence++, .job = job, .step = step};
+    struct event event = {.time = m->now, .posted = m->now, .tie = a->sequence++, .job = job,
+                          .step = step};
 
     switch (m->config.policy) {
     case POLICY_EARLY:
@@ -163,13 +164,37 @@ uint64_t async_next(const struct machine *m)
     return of(m)->count ? of(m)->heap[0].time : UINT64_MAX;
 }
 
+/* Engines take longer than a few instructions of a warp that can run. Warps of one multiprocessor
+ * run beside each other there, one after another here: an event waits for those of its cluster that
+ * could run when it was posted and have hardly had a turn since. */
+static bool owes_turns(const struct event *event)
+{
+    const struct cluster *c = event->job->cluster;
+    const struct site *by = &event->job->site;
+
+    for (unsigned i = 0; i < c->size; i++)
+        for (unsigned k = 0; k < c->ctas[i]->warp_count; k++) {
+            const struct warp *w = &c->ctas[i]->warps[k];
+
+            if (w->queued && w->woke <= event->posted && w->fresh < TURN &&
+                !(by->cta == w->cta && by->warp == (int)w->id))
+                return true;
+        }
+    return false;
+}
+
 void async_run(struct machine *m)
 {
     struct async *a = of(m);
 
     while (a->count && a->heap[0].time <= m->now && !m->trapped) {
-        const struct event event = pop(a);
+        struct event event = pop(a);
 
+        if (m->ready_count && owes_turns(&event)) {
+            event.time = m->now + 1;
+            push(a, event);         /* into the room of what was just popped */
+            continue;
+        }
         event.job->fire(m, event.job, event.step);
         if (--event.job->events == 0)
             job_over(m, event.job);
@@ -287,6 +312,7 @@ void async_cta_close(struct cta *cta)
     c->threads = NULL;
     mbar_table_clear(&c->bars);
     memset(c->gave_up, 0, sizeof c->gave_up);
+    memset(c->told, 0, sizeof c->told);
     c->incoming = 0;
     c->next = a->spare;
     a->spare = c;
@@ -442,6 +468,19 @@ struct mbar_actor async_actor(const struct site *site, bool engine)
     };
 }
 
+/* Whoever is parked on the barrier waits for the phase that has just completed: the answer is yes,
+ * also if more phases have completed by the time they run. */
+static void tell_waiters(struct cta *cta, uint32_t offset)
+{
+    for (unsigned i = 0; i < cta->warp_count; i++)
+        for (unsigned k = 0; k < cta->warps[i].park_count; k++) {
+            const struct park *park = &cta->warps[i].parks[k];
+
+            if (park->kind == WAIT_MBARRIER && park->key == offset)
+                cta->async->told[i] |= park->lanes;
+        }
+}
+
 static bool settle(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,
                    enum mbar_result result)
 {
@@ -449,8 +488,10 @@ static bool settle(struct machine *m, const struct site *at, struct cta *cta, ui
 
     if (!mbar_failed(result)) {
         machine_progress(m);
-        if (result == MBAR_COMPLETED)
+        if (result == MBAR_COMPLETED) {
+            tell_waiters(cta, offset);
             cta_wake(cta, WAIT_MBARRIER, offset);
+        }
         return true;
     }
     bar = mbar_find(&cta->async->bars, offset);

@@ -105,6 +105,7 @@ struct async_cta {
     struct wgmma_unit *units[CTA_WARPS / WARPGROUP];
     struct tcgen_unit *tcgen;   /* of the pair, with its CTA of even rank; NULL until used */
     uint32_t gave_up[CTA_WARPS];    /* lanes whose try_wait returns false next */
+    uint32_t told[CTA_WARPS];       /* and true: their phase completed while they were parked */
     unsigned incoming;              /* copies in flight into this CTA's memory */
     struct async_cta *next;         /* in the list of spare ones */
 };

@@ -258,12 +258,19 @@ enum flow op_mbar_wait(struct warp *w, const struct inst *in, uint32_t mask)
 {
     struct async_cta *async = w->cta->async;
     const bool parity = in->flags & INST_PARITY, may_block = in->flags & INST_TRY;
-    uint32_t passed = 0, answered = 0;
+    uint32_t passed = async->told[w->id] & mask, answered = passed;
 
     if (!async_need_address(w, in, &in->o[1], mask, "the address") ||
         !warp_need(w, in, &in->o[2], mask, parity ? "the parity" : "the state"))
         return FLOW_TRAP;
-    for (uint32_t left = mask, lanes; left; left &= ~lanes) {
+    async->told[w->id] &= ~mask;
+    if (passed) {
+        const struct site at = site_of(w, in, (unsigned)__builtin_ctz(passed));
+
+        machine_observe(w->m, &at, EVENT_WAIT_DONE, passed,
+                        warp_address(w, &in->o[1], (unsigned)at.lane), 0);
+    }
+    for (uint32_t left = mask & ~passed, lanes; left; left &= ~lanes) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
         const uint64_t want = warp_value(w, &in->o[2], lane);
         enum mbar_result result;

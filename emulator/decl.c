@@ -3,17 +3,15 @@
  */
 #include <string.h>
 
-#include "parse.h"
+#include "decl.h"
 
-enum { MAX_REGS = 1 << 20, MAX_DIMS = 8, PARAM_BANK = 0x210, MAX_PARAM = 32764 };
-#define MAX_INIT ((uint64_t)256 << 20)
-
+enum { MAX_REGS = 1 << 20, PARAM_BANK = 0x210, MAX_PARAM = 32764 };
 static uint64_t align_up(uint64_t v, uint64_t a)
 {
     return (v + a - 1) / a * a;
 }
 
-static struct token take_name(struct parser *ps)
+struct token decl_name(struct parser *ps)
 {
     const struct token t = ps->lex.tok;
 
@@ -68,7 +66,7 @@ void decl_reg(struct parser *ps)
     struct function *f = &ps->p->funcs[ps->func];
 
     do {
-        const struct token t = take_name(ps);
+        const struct token t = decl_name(ps);
         struct binding *b;
 
         if (parse_accept(ps, '<')) {
@@ -102,19 +100,6 @@ void decl_reg(struct parser *ps)
 }
 
 /* ---- variables ------------------------------------------------------------------------------ */
-
-struct declaration {
-    enum space space;
-    enum type type;
-    unsigned vec;
-    uint64_t align;             /* 0: natural */
-    uint64_t dims[MAX_DIMS];    /* 0: [] */
-    unsigned ndims;
-    bool pointer;
-    uint32_t ptr_align;
-    enum space ptr_space;
-    bool in_reg;
-};
 
 bool decl_is_variable(const struct parser *ps)
 {
@@ -202,8 +187,8 @@ static void dimensions(struct parser *ps, struct declaration *d)
         const struct token at = ps->lex.tok;
         int64_t n = 0;
 
-        if (d->ndims == MAX_DIMS)
-            FAIL(ps, &at, "more than %d dimensions", MAX_DIMS);
+        if (d->ndims == DECL_DIMS)
+            FAIL(ps, &at, "more than %d dimensions", DECL_DIMS);
         if (!parse_is(ps, ']')) {
             n = expr_integer(ps);
             if (n <= 0)
@@ -216,16 +201,15 @@ static void dimensions(struct parser *ps, struct declaration *d)
     }
 }
 
-static uint64_t element_size(const struct declaration *d)
+uint64_t decl_element_size(const struct declaration *d)
 {
     return type_bits(d->type) / 8 * d->vec;
 }
 
-/* Bytes of an element of dimension `level`; level == ndims is one scalar (or vector). */
-static uint64_t span(struct parser *ps, const struct declaration *d, unsigned level,
+uint64_t decl_span(struct parser *ps, const struct declaration *d, unsigned level,
                      const struct token *at)
 {
-    uint64_t size = element_size(d);
+    uint64_t size = decl_element_size(d);
 
     for (unsigned i = level; i < d->ndims; i++) {
         if (d->dims[i] && size > ((uint64_t)1 << 40) / d->dims[i])
@@ -235,187 +219,13 @@ static uint64_t span(struct parser *ps, const struct declaration *d, unsigned le
     return size;
 }
 
-/* ---- initialisers --------------------------------------------------------------------------- */
-
-struct init {
-    const struct declaration *d;
-    struct token at;
-    uint8_t *bytes;
-    uint64_t size;              /* capacity; grows for an open first dimension */
-    uint64_t used;
-    bool open;
-    struct reloc *relocs;
-    uint32_t nrelocs, cap;
-};
-
-static void room(struct parser *ps, struct init *in, uint64_t end)
-{
-    if (end > in->size) {
-        uint64_t size = in->size ? in->size : 256;
-        uint8_t *bytes;
-
-        if (!in->open)
-            FAIL(ps, &ps->lex.tok, "too many initial values");
-        while (size < end)
-            size *= 2;
-        if (size > MAX_INIT)
-            FAIL(ps, &ps->lex.tok, "initialised variable too large");
-        bytes = parse_alloc(ps, size);
-        if (in->bytes)
-            memcpy(bytes, in->bytes, in->size);
-        in->bytes = bytes;
-        in->size = size;
-    }
-    if (end > in->used)
-        in->used = end;
-}
-
-/* a variable's or function's address: symbol + c, generic(symbol) + c, 0xff00(symbol) */
-static void address_value(struct parser *ps, struct init *in, uint64_t offset, bool generic,
-                          uint8_t shift)
-{
-    const unsigned size = type_bits(in->d->type) / 8;
-    const struct token t = take_name(ps);
-    uint32_t number;
-    const struct binding *b = names_lookup(ps, &t, &number);
-    struct reloc r = {.offset = offset, .generic = generic, .size = (uint8_t)size, .shift = shift};
-
-    if (!b || (b->kind != BIND_SYMBOL && b->kind != BIND_FUNC))
-        FAIL(ps, &t, "'%.*s' is no global variable or function", (int)t.len, t.s);
-    if (type_float(in->d->type))
-        FAIL(ps, &t, "an address does not fit .%s", type_name(in->d->type));
-    r.index = b->index;
-    r.function = b->kind == BIND_FUNC;
-    if (generic)
-        parse_expect(ps, ')');
-    if (parse_accept(ps, '+'))
-        r.addend = expr_integer(ps);
-    if (in->nrelocs == in->cap)
-        in->relocs = parse_grow(ps, in->relocs, &in->cap, in->nrelocs, sizeof r);
-    in->relocs[in->nrelocs++] = r;
-}
-
-static void scalar_value(struct parser *ps, struct init *in, uint64_t offset)
-{
-    const unsigned size = type_bits(in->d->type) / 8;
-    const struct token at = ps->lex.tok;
-
-    room(ps, in, offset + size);
-    if (at.kind == TOK_IDENT && at.len == 7 && !memcmp(at.s, "generic", 7)) {
-        parse_next(ps);
-        parse_expect(ps, '(');
-        address_value(ps, in, offset, true, 0);
-        return;
-    }
-    if (at.kind == TOK_IDENT && !expr_starts(ps)) {
-        address_value(ps, in, offset, false, 0);
-        return;
-    }
-
-    const struct constant c = expr_parse(ps);
-
-    if (!c.is_float && parse_accept(ps, '(')) {
-        unsigned shift = 0;
-
-        while (shift < 56 && (c.u >> shift & 0xff) == 0)
-            shift += 8;
-        if (c.u >> shift != 0xff)
-            FAIL(ps, &at, "a byte mask is 0xff, 0xff00, ..");
-        address_value(ps, in, offset, false, (uint8_t)shift);
-        parse_expect(ps, ')');
-        return;
-    }
-    switch (in->d->type) {
-    case TY_F32: {
-        const float f = (float)c.d;
-
-        if (!c.is_float)
-            FAIL(ps, &at, "expected a floating-point constant");
-        if (c.exact && c.single)
-            memcpy(in->bytes + offset, &c.u, 4);
-        else
-            memcpy(in->bytes + offset, &f, 4);
-        break;
-    }
-    case TY_F64:
-        if (!c.is_float)
-            FAIL(ps, &at, "expected a floating-point constant");
-        memcpy(in->bytes + offset, &c.d, 8);
-        break;
-    default:
-        if (c.is_float && !(c.exact && size == (c.single ? 4u : 8u)))
-            FAIL(ps, &at, "expected an integer constant");
-        memcpy(in->bytes + offset, &c.u, size > 8 ? 8 : size);
-        break;
-    }
-}
-
-static void values(struct parser *ps, struct init *in, unsigned level, uint64_t offset)
-{
-    const struct declaration *d = in->d;
-    const unsigned levels = d->ndims + (d->vec > 1);
-
-    if (!parse_accept(ps, '{')) {
-        if (level < levels && level == 0)
-            FAIL(ps, &ps->lex.tok, "expected { before the initial values");
-        scalar_value(ps, in, offset);
-        return;
-    }
-    if (level > MAX_DIMS)
-        FAIL(ps, &ps->lex.tok, "initial values are nested too deeply");
-    if (parse_accept(ps, '}'))
-        return;
-
-    const uint64_t step = level + 1 > d->ndims ? type_bits(d->type) / 8
-                                               : span(ps, d, level + 1, &in->at);
-    /* a list of scalars may fill all inner dimensions in one go */
-    const uint64_t flat = type_bits(d->type) / 8;
-    const uint64_t end = level == 0 && in->open ? UINT64_MAX
-                         : offset + (level >= d->ndims ? element_size(d)
-                                                       : span(ps, d, level, &in->at));
-
-    do {
-        const bool nested = parse_is(ps, '{');
-
-        if (parse_is(ps, '}'))
-            break;
-        if (offset >= end)
-            FAIL(ps, &ps->lex.tok, "too many initial values");
-        values(ps, in, level + 1, offset);
-        offset += nested ? step : flat;
-    } while (parse_accept(ps, ','));
-    parse_expect(ps, '}');
-    if (in->open && level == 0)
-        room(ps, in, align_up(offset, step));
-}
-
-static void initialise(struct parser *ps, struct declaration *d, struct symbol *sym,
-                       const struct token *at)
-{
-    struct init in = {.d = d, .at = *at};
-
-    in.open = d->ndims && !d->dims[0];
-    if (!in.open) {
-        in.size = span(ps, d, 0, at);
-        if (in.size > MAX_INIT)
-            FAIL(ps, at, "initialised variable too large");
-        in.bytes = parse_alloc(ps, in.size + 8);
-    }
-    values(ps, &in, 0, 0);
-    if (in.open)
-        d->dims[0] = in.used / span(ps, d, 1, at);
-    sym->init = in.bytes;
-    sym->relocs = in.relocs;
-    sym->nrelocs = in.nrelocs;
-}
-
 /* ---- placing variables ---------------------------------------------------------------------- */
 
 static void place_shared(struct parser *ps, const struct token *t, const struct declaration *d,
                          uint64_t align, bool is_extern)
 {
     const bool open = d->ndims && !d->dims[0];
-    const uint64_t size = span(ps, d, 0, t);
+    const uint64_t size = decl_span(ps, d, 0, t);
     struct binding *b;
 
     if (open && !is_extern)
@@ -436,7 +246,7 @@ static void place_frame(struct parser *ps, const struct token *t, const struct d
                         uint64_t align)
 {
     struct function *f = &ps->p->funcs[ps->func];
-    const uint64_t size = span(ps, d, 0, t);
+    const uint64_t size = decl_span(ps, d, 0, t);
     struct binding *b = names_declare(ps, t, d->space == SP_LOCAL ? BIND_LOCAL : BIND_FRAME_PARAM);
 
     if (d->ndims && !d->dims[0])
@@ -500,8 +310,8 @@ void decl_variable(struct parser *ps, bool is_extern, bool visible)
         FAIL(ps, &ps->lex.tok, ".local variables at module scope are not supported");
     qualifiers(ps, &d);
     do {
-        const struct token t = take_name(ps);
-        const uint64_t align = d.align ? d.align : element_size(&d);
+        const struct token t = decl_name(ps);
+        const uint64_t align = d.align ? d.align : decl_element_size(&d);
         uint64_t last = 1;
 
         d.ndims = 0;
@@ -542,13 +352,13 @@ void decl_variable(struct parser *ps, bool is_extern, bool visible)
 
                 if (is_extern)
                     FAIL(ps, &t, "an .extern variable has no initial value");
-                initialise(ps, &d, &s, &t);
+                init_parse(ps, &d, &s, &t);
                 ps->p->symbols[index] = s;
             } else if (d.ndims && !d.dims[0] && !is_extern) {
                 FAIL(ps, &t, "the size of '%.*s' is missing", (int)t.len, t.s);
             }
 
-            const uint64_t size = span(ps, &d, 0, &t);
+            const uint64_t size = decl_span(ps, &d, 0, &t);
 
             if (size > ps->p->symbols[index].size)
                 ps->p->symbols[index].size = size;
@@ -567,11 +377,11 @@ static void place_param(struct parser *ps, struct function *f, struct param *p,
                         const struct declaration *d, const struct token *t, bool named,
                         bool results)
 {
-    const uint64_t size = span(ps, d, 0, t);
+    const uint64_t size = decl_span(ps, d, 0, t);
     struct binding *b = NULL;
 
     p->type = d->type;
-    p->align = (uint32_t)(d->align ? d->align : element_size(d));
+    p->align = (uint32_t)(d->align ? d->align : decl_element_size(d));
     p->pointer = d->pointer;
     p->ptr_align = d->ptr_align;
     p->ptr_space = d->ptr_space;

@@ -112,6 +112,12 @@ static inline void put64(struct warp *w, const struct operand *op, struct span s
     }
 }
 
+/* Calls the body for the lanes of each member mask that have all come; others are parked. */
+enum flow warp_by_member(struct warp *w, const struct inst *in, uint32_t mask,
+                         const struct operand *members,
+                         void (*body)(struct warp *w, const struct inst *in, uint32_t lanes,
+                                      uint32_t member));
+
 /* What the decoder admits and the machine does not execute. */
 enum flow exec_refuse(struct warp *w, const struct inst *in, const char *what);
 

@@ -10,10 +10,10 @@
  * Runs `body` for each set of lanes that name the same member mask, once all of the set have come.
  * A lane outside its own mask is an error.
  */
-static enum flow by_member(struct warp *w, const struct inst *in, uint32_t mask,
-                           const struct operand *members,
-                           void (*body)(struct warp *w, const struct inst *in, uint32_t lanes,
-                                        uint32_t member))
+enum flow warp_by_member(struct warp *w, const struct inst *in, uint32_t mask,
+                         const struct operand *members,
+                         void (*body)(struct warp *w, const struct inst *in, uint32_t lanes,
+                                      uint32_t member))
 {
     if (!warp_need(w, in, members, mask, "the member mask"))
         return FLOW_TRAP;
@@ -93,7 +93,7 @@ static void shuffle(struct warp *w, const struct inst *in, uint32_t lanes, uint3
 
 enum flow op_shfl(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[5], shuffle);
+    return warp_by_member(w, in, mask, &in->o[5], shuffle);
 }
 
 /* ---- votes ---- */
@@ -125,7 +125,7 @@ static void vote(struct warp *w, const struct inst *in, uint32_t lanes, uint32_t
 
 enum flow op_vote(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[2], vote);
+    return warp_by_member(w, in, mask, &in->o[2], vote);
 }
 
 static void match_any(struct warp *w, const struct inst *in, uint32_t lanes, uint32_t member)
@@ -162,7 +162,7 @@ static void match_all(struct warp *w, const struct inst *in, uint32_t lanes, uin
 
 enum flow op_match(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[in->sub == SUB_ALL ? 3 : 2],
+    return warp_by_member(w, in, mask, &in->o[in->sub == SUB_ALL ? 3 : 2],
                      in->sub == SUB_ALL ? match_all : match_any);
 }
 
@@ -191,7 +191,7 @@ static void reduce(struct warp *w, const struct inst *in, uint32_t lanes, uint32
 
 enum flow op_redux(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[2], reduce);
+    return warp_by_member(w, in, mask, &in->o[2], reduce);
 }
 
 /* The lowest lane of the mask, as hardware does. */
@@ -207,7 +207,7 @@ static void elect(struct warp *w, const struct inst *in, uint32_t lanes, uint32_
 
 enum flow op_elect(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[2], elect);
+    return warp_by_member(w, in, mask, &in->o[2], elect);
 }
 
 static void nothing(struct warp *w, const struct inst *in, uint32_t lanes, uint32_t member)
@@ -220,7 +220,7 @@ static void nothing(struct warp *w, const struct inst *in, uint32_t lanes, uint3
 
 enum flow op_bar_warp(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return by_member(w, in, mask, &in->o[0], nothing);
+    return warp_by_member(w, in, mask, &in->o[0], nothing);
 }
 
 enum flow op_activemask(struct warp *w, const struct inst *in, uint32_t mask)

@@ -50,6 +50,18 @@ const char *form_tcgen_target(const struct inst *in, unsigned sm, char suffix)
     const bool exact = family && suffix == 'a';
     const bool narrow = in->kind == KIND_MXF4 || in->kind == KIND_MXF4NVF4;
 
+    switch (in->op) {
+    case OP_ADD_PAIR: case OP_SUB_PAIR: case OP_MUL_PAIR: case OP_FMA_PAIR: case OP_ADD_MIXED:
+    case OP_SUB_MIXED: case OP_FMA_MIXED:
+        return sm >= 100 ? NULL : "this instruction needs sm_100 or higher";
+    case OP_REDUX_F32:
+        return suffix && sm >= 100 && sm <= 103 ? NULL
+                                                : "redux of .f32 needs a target such as sm_100a";
+    case OP_CVT_NARROW:
+        return suffix && sm >= 100 ? NULL : "this conversion needs a target such as sm_100a";
+    default:
+        break;
+    }
     if (in->op == OP_CLC_TRY_CANCEL || in->op == OP_CLC_QUERY) {
         if (sm < 100)
             return "clusterlaunchcontrol needs sm_100 or higher";

@@ -164,6 +164,8 @@ struct warp {
     } watch;
     uint32_t busy;              /* number of registers owned by asynchronous instructions */
     bool queued;                /* in the scheduler's hands */
+    uint64_t woke;              /* time when lanes last became able to run */
+    uint64_t fresh;             /* instructions since then */
     unsigned registers;         /* per thread, what setmaxnreg changes */
     uint32_t carry, def_carry;  /* the carry flag of each lane */
 

@@ -198,6 +198,9 @@ struct constant expr_parse(struct parser *ps);
 int64_t expr_integer(struct parser *ps);        /* an integer constant expression */
 bool expr_starts(const struct parser *ps);
 
+/* sreg.c: t, already taken, as a special register; false: it is none */
+bool sreg_parse(struct parser *ps, const struct token *t, struct operand *o);
+
 /* operand.c */
 void operand_raw(struct parser *ps, struct raw *r);
 unsigned operand_list(struct parser *ps, struct raw *raws);

@@ -373,7 +373,9 @@ void machine_loop(struct machine *m)
         }
         if (m->ready_count) {
             struct warp *w = ready_take(m);
+            const uint64_t before = m->now;
             run(m, w, slice(m));
+            w->fresh += m->now - before;
             w->queued = false;
             if (m->trapped)
                 break;

@@ -532,12 +532,7 @@ static bool commit(struct warp *w, const struct inst *in, unsigned lane, struct 
         async_job_cancel(w->m, &c->job);
         return false;
     }
-    if (async_reads_now(w->m)) {
-        commit_done(w->m, c);
-        async_job_cancel(w->m, &c->job);
-    } else {
-        async_post(w->m, &c->job, 0, DELAY_MMA);
-    }
+    async_post(w->m, &c->job, 0, DELAY_MMA);
     return !machine_trapped(w->m);
 }
 

@@ -29,7 +29,7 @@ static void test_parse(void **state)
     (void)state;
     struct ptx_case c;
 
-    parse(&c, "// words\n" HEAD "//arg: a bf16[64] = i\r\n//arg: out s8[4]\n//arg: n u64 = 1 << 40\n"
+    parse(&c, "// words\n" HEAD "//arg: a bf16[64] = i\r\n//buffer: out s8[4]\n//arg: n u64 = 1 << 40\n"
               "//arg: m tensormap tf32 of a dim 8,4,2 box 4,2,1 step 1,2 swizzle 64 fill nan\n"
               "//expect: out[1..2] ~ i / 3.0 within 1e-3\n//expect: a = 7\n" BODY);
     assert_string_equal(c.kernel, "kernel_1");
@@ -41,6 +41,8 @@ static void test_parse(void **state)
     assert_int_equal(c.nargs, 4);
     assert_string_equal(c.arg[0].init, "i");
     assert_null(c.arg[1].init);
+    assert_true(c.arg[1].hidden);
+    assert_false(c.arg[2].hidden);
     assert_int_equal(c.arg[2].count, 0);
     assert_true(c.arg[3].is_map);
     assert_int_equal(c.arg[3].map.type, 11);
@@ -67,6 +69,7 @@ static void test_refuse(void **state)
         {HEAD "//arg: a b8[3]\n" BODY, "line 2: expected a type"},
         {HEAD "//arg: a u8[0]\n" BODY, "line 2: expected a number of elements"},
         {HEAD "//arg: n u8\n" BODY, "line 2: a scalar needs a value"},
+        {HEAD "//buffer: n u8 = 1\n" BODY, "line 2: expected a buffer"},
         {HEAD "//expect: b = 1\n" BODY, "line 2: no such buffer"},
         {HEAD "//arg: a u8[3]\n//expect: a[2..3] = 1\n" BODY, "line 3: expected a range"},
         {HEAD "//arg: a u8[3]\n//expect: a ~ 1\n" BODY, "line 3: expected within"},

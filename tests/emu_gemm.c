@@ -369,7 +369,7 @@ static void wrong(void **state)
 {
     static const struct {
         struct fault fault;
-        enum trap_kind kind;
+        enum trap_kind kind, or_kind;       /* the second: with some timings */
     } rows[] = {
         { { .missing = "mbarrier.init.shared::cta.b64 [bars+32], 8;\n" }, TRAP_MBARRIER },
         { { .from = "_, [t], 32768", .to = "_, [t], 32784" }, TRAP_DEADLOCK },
@@ -379,7 +379,8 @@ static void wrong(void **state)
         { { .from = "mov.u32 ph, 1;", .to = "mov.u32 ph, 0;" }, TRAP_DEADLOCK },
         { { .from = "[bars+32], 8", .to = "[bars+32], 9" }, TRAP_DEADLOCK },
         { { .missing = "@lead mbarrier.arrive.shared::cta.b64 _, [u+32];\n" }, TRAP_DEADLOCK },
-        { { .from = "@lead mbarrier.arrive", .to = "mbarrier.arrive" }, TRAP_DEADLOCK },
+        { { .from = "@lead mbarrier.arrive", .to = "mbarrier.arrive" }, TRAP_DEADLOCK,
+          TRAP_UNDEFINED },
         { { .missing = "setmaxnreg.dec.sync.aligned.u32 40;\n" }, TRAP_DEADLOCK },
         { { .missing = "wgmma.fence.sync.aligned;\n" }, TRAP_INSTRUCTION },
         { { .missing = "wgmma.commit_group.sync.aligned;\n" }, TRAP_PENDING },
@@ -410,7 +411,7 @@ static void wrong(void **state)
             emu_open(&e, policy, i);
             if (run(&e, &p, &rows[i].fault))
                 fail_msg("row %u, policy %u: no trap", i, policy);
-            if (e.trap.kind != rows[i].kind) {
+            if (e.trap.kind != rows[i].kind && e.trap.kind != rows[i].or_kind) {
                 char *report = trap_report(&e.trap);
 
                 print_error("row %u, policy %u: want %s\n%s\n", i, policy,

@@ -621,7 +621,7 @@ static const struct golden errors[] = {
     {"call k;", "body:1:6: a kernel cannot be called"},
     {"brx.idx r0, here; here: ret;", "body:1:1: brx.idx needs the label of a .branchtargets list"},
     {".maxnreg 3;", "body:1:1: '.maxnreg' does not belong in a function body"},
-    {"redux.sync.min.f32 f0, f1, -1;", "body:1:1: modifier '.f32' does not fit 'redux' here"},
+    {"redux.sync.min.f64 e0, e1, -1;", "body:1:1: modifier '.f64' does not fit 'redux' here"},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0}, {r0}, {r1}, {f1};",
      "body:1:1: instruction 'mma' is not implemented"},
     {"tcgen05.fence::after_thread_sync;", "body:1:1: tcgen05 needs a target such as sm_100a"},

@@ -217,13 +217,15 @@ static CUresult launch(struct run *r)
     };
     CUfunction function;
     CUresult code;
+    unsigned n = 0;
 
     cluster.value.clusterDim.x = c->cluster[0];
     cluster.value.clusterDim.y = c->cluster[1];
     cluster.value.clusterDim.z = c->cluster[2];
     for (unsigned i = 0; i < c->nargs; i++)
-        params[i] = c->arg[i].is_map ? (void *)&r->map[i]
-                  : c->arg[i].count ? (void *)&r->buffer[i] : r->initial[i];
+        if (!c->arg[i].hidden)
+            params[n++] = c->arg[i].is_map ? (void *)&r->map[i]
+                        : c->arg[i].count ? (void *)&r->buffer[i] : r->initial[i];
     DO(cuModuleGetFunction, &function, r->module, c->kernel);
     if (c->smem > 48 * 1024)
         DO(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
