@@ -10,9 +10,7 @@ mkdir -p "$bundle/build/lib" "$bundle/build/tests" "$bundle/tools" "$bundle/benc
 cp -r "$out/bin" "$bundle/build/"
 cp -rL "$out/ptx" "$bundle/build/ptx"
 cp -P "$out"/lib/*.so* "$bundle/build/lib/"
-for program in "$out"/tests/*; do
-    case ${program##*/} in emu_* | header_*) ;; *) cp "$program" "$bundle/build/tests/" ;; esac
-done
+for program in kernels compare_drivers ptx_run; do cp "$out/tests/$program" "$bundle/build/tests/"; done
 cmocka=$(ldd "$out/tests/kernels" | awk '/libcmocka/ { print $3 }')
 cp -L "$cmocka" "$bundle/build/lib/libcmocka.so.0"
 for file in bench/*.txt; do [ ! -e "$file" ] || cp "$file" "$bundle/bench/"; done

@@ -5,12 +5,8 @@ set -u
 out=$1
 tools=$(dirname "$0")
 "$out/bin/ptxmm" devices || { echo "test-gpu needs a GPU and its driver (libcuda.so.1)" >&2; exit 1; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-printf '#!/bin/sh\n"%s" verify --quick && echo "ok verify" || echo "not ok verify"\n' "$out/bin/ptxmm" > "$scratch/verify.sh"
-chmod +x "$scratch/verify.sh"
-set --
-for program in "$out"/tests/lib_* "$out"/tests/cli_* "$out/tests/ptx_run" "$out/tests/kernels" "$out/tests/compare_drivers"; do
-    [ -x "$program" ] && set -- "$@" "$program"
-done
-"$tools/run-tests.sh" "$scratch/verify.sh" "$@"
+verify=$(mktemp --suffix=.sh)
+trap 'rm -f "$verify"' EXIT
+printf '"%s" verify --quick && echo "ok verify" || echo "not ok verify"\n' "$out/bin/ptxmm" > "$verify"
+"$tools/run-tests.sh" "sh $verify" "env PTXMM_DRIVER=${PTXMM_DRIVER:-libcuda.so.1} $out/tests/ptx_run" "$out/tests/kernels" \
+    "$out/tests/compare_drivers"
