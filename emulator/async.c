@@ -1,8 +1,6 @@
 #include "async.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,12 +282,6 @@ bool async_cta_open(struct cta *cta)
     return true;
 }
 
-static void groups_close(struct async_groups *groups)
-{
-    free(groups->slots);
-    memset(groups, 0, sizeof *groups);
-}
-
 void async_cta_close(struct cta *cta)
 {
     struct async *a = of(cta->m);
@@ -303,9 +295,9 @@ void async_cta_close(struct cta *cta)
     tcgen_cta_close(c);
     if (c->threads)
         for (unsigned i = 0; i < c->thread_count; i++) {
-            groups_close(&c->threads[i].bulk);
-            groups_close(&c->threads[i].copy);
-            groups_close(&c->threads[i].mark);
+            async_groups_close(&c->threads[i].bulk);
+            async_groups_close(&c->threads[i].copy);
+            async_groups_close(&c->threads[i].mark);
             free(c->threads[i].marks);
         }
     free(c->threads);
@@ -349,113 +341,6 @@ struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsi
         }
     }
     return &c->threads[w->id * LANES + lane];
-}
-
-/* ---- groups ---- */
-
-static struct async_group *slot(const struct async_groups *g, uint32_t group)
-{
-    return &g->slots[group & (g->capacity - 1)];
-}
-
-static bool reserve(struct async_groups *g)
-{
-    const uint32_t used = g->open - g->oldest + 1;
-    struct async_groups grown = *g;
-
-    if (used < g->capacity)
-        return true;
-    grown.capacity = g->capacity ? 2 * g->capacity : 4;
-    grown.slots = calloc(grown.capacity, sizeof *grown.slots);
-    if (!grown.slots)
-        return false;
-    if (g->capacity)
-        for (uint32_t i = g->oldest; i != g->open + 1; i++)
-            *slot(&grown, i) = *slot(g, i);
-    free(g->slots);
-    *g = grown;
-    return true;
-}
-
-bool async_groups_issue(struct async_groups *groups)
-{
-    if (!reserve(groups))
-        return false;
-    slot(groups, groups->open)->unread++;
-    slot(groups, groups->open)->undone++;
-    return true;
-}
-
-static void retire(struct async_groups *groups)
-{
-    while (groups->oldest != groups->open && slot(groups, groups->oldest)->undone == 0)
-        groups->oldest++;
-}
-
-void async_groups_read(struct async_groups *groups, uint32_t group)
-{
-    slot(groups, group)->unread--;
-}
-
-void async_groups_done(struct async_groups *groups, uint32_t group)
-{
-    slot(groups, group)->undone--;
-    retire(groups);
-}
-
-bool async_groups_commit(struct async_groups *groups)
-{
-    if (!reserve(groups))
-        return false;
-    groups->open++;
-    *slot(groups, groups->open) = (struct async_group){0};
-    retire(groups);
-    return true;
-}
-
-bool async_groups_passed(const struct async_groups *groups, uint32_t newest, bool read)
-{
-    const uint32_t pending = groups->open - groups->oldest;
-
-    for (uint32_t i = 0; pending > newest && i < pending - newest; i++) {
-        const struct async_group *g = slot(groups, groups->oldest + i);
-
-        if (read ? g->unread : g->undone)
-            return false;
-    }
-    return true;
-}
-
-bool async_ticket_take(struct warp *w, const struct inst *in, unsigned lane,
-                       struct async_ticket *ticket)
-{
-    struct async_thread *thread = async_thread_of(w, in, lane);
-
-    if (!thread)
-        return false;
-    if (!async_groups_issue(&thread->bulk)) {
-        warp_trap(w, in, (int)lane, TRAP_MEMORY, "a bulk group");
-        return false;
-    }
-    *ticket = (struct async_ticket){w, thread, lane, thread->bulk.open};
-    return true;
-}
-
-static void ticket_wake(const struct async_ticket *t)
-{
-    warp_wake(t->warp, WAIT_BULK, t->warp->id * LANES + t->lane, 1u << t->lane);
-}
-
-void async_ticket_read(struct async_ticket *ticket)
-{
-    async_groups_read(&ticket->thread->bulk, ticket->group);
-    ticket_wake(ticket);
-}
-
-void async_ticket_done(struct async_ticket *ticket)
-{
-    async_groups_done(&ticket->thread->bulk, ticket->group);
-    ticket_wake(ticket);
 }
 
 /* ---- mbarriers ---- */
@@ -629,95 +514,4 @@ bool async_timeout(struct machine *m)
                     }
                 }
     return any;
-}
-
-struct words {
-    char *text;
-    size_t room, used;
-};
-
-static void say(struct words *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct words *s, const char *format, ...)
-{
-    va_list list;
-    int n;
-
-    va_start(list, format);
-    n = vsnprintf(s->used < s->room ? s->text + s->used : NULL,
-                  s->used < s->room ? s->room - s->used : 0, format, list);
-    va_end(list);
-    if (n > 0)
-        s->used += (size_t)n;
-}
-
-static void say_actor(struct words *s, const struct cta *cta, const char *what,
-                      const struct mbar_actor *who)
-{
-    const struct program *p = cta->grid->program;
-
-    if (!who->inst)
-        return;
-    say(s, "; last %s by %sCTA %u warp %d", what, who->lane < 0 ? "an engine for " : "", who->cta,
-        who->warp);
-    if (who->lane >= 0)
-        say(s, " lane %d", who->lane);
-    say(s, ", line %u", p->where[who->inst - p->insts].line);
-}
-
-static void describe_mbar(struct words *s, const struct cta *cta, const struct park *park)
-{
-    const struct mbar *bar = mbar_find(&cta->async->bars, (uint32_t)park->key);
-
-    say(s, "the mbarrier at 0x%x", (unsigned)park->key);
-    if (!bar) {
-        say(s, ", which is no more");
-        return;
-    }
-    if (park->inst->flags & INST_PARITY)
-        say(s, ", parity %u", (unsigned)park->want & 1);
-    else
-        say(s, ", a state");
-    say(s, ": phase %" PRIu64 " (parity %u), %u of %u arrivals pending, %d bytes outstanding",
-        bar->phase, (unsigned)bar->phase & 1, bar->pending, bar->expected, bar->tx);
-    say_actor(s, cta, "arrival", &bar->last_arrival);
-    say_actor(s, cta, "byte count", &bar->last_tx);
-}
-
-static void describe_groups(struct words *s, const struct cta *cta, const struct park *park)
-{
-    const struct async_thread *t = cta->async->threads ? &cta->async->threads[park->key] : NULL;
-    const bool bulk = park->kind == WAIT_BULK;
-
-    say(s, "%s groups of thread %u, at most %u pending%s", bulk ? "bulk" : "cp.async",
-        (unsigned)park->key, (unsigned)park->want,
-        bulk && park->inst->flags & INST_READ ? " reads" : "");
-    if (t) {
-        const struct async_groups *g = bulk ? &t->bulk : &t->copy;
-
-        say(s, "; %u committed are not over", g->open - g->oldest);
-    }
-}
-
-size_t async_describe(const struct cta *cta, const struct park *park, char *text, size_t room)
-{
-    struct words s = {text, room, 0};
-
-    switch (park->kind) {
-    case WAIT_MBARRIER:
-        describe_mbar(&s, cta, park);
-        break;
-    case WAIT_BULK:
-    case WAIT_COPY:
-        describe_groups(&s, cta, park);
-        break;
-    case WAIT_WGMMA:
-        return wgmma_describe(cta->async->units[park->key], park, text, room);
-    case WAIT_TCGEN:
-        return tcgen_describe(cta, park, text, room);
-    default:
-        say(&s, "something unknown");
-        break;
-    }
-    return s.used;
 }

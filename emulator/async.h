@@ -79,6 +79,8 @@ struct async_groups {
     } *slots;
 };
 
+void async_groups_close(struct async_groups *groups);
+
 /* The place for one more operation in the open group; false without memory. */
 bool async_groups_issue(struct async_groups *groups);
 void async_groups_read(struct async_groups *groups, uint32_t group);

@@ -9,59 +9,17 @@
  *     issue            read, multiply               group over         wait_group (each warp)
  *     registers busy   tile += A * B, in order      oldest grows       tile -> registers, free
  */
-#include "wgmma.h"
+#include "wgmma_unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "async.h"
 #include "exec.h"
 
 enum {
-    BUSY_D = 0x80,              /* busy32: an accumulator; below: how many pending A fragments */
     MOST_PENDING = 120,         /* operations of a warpgroup in flight */
-    MOST_REGISTERS = 128,       /* of an accumulator, per thread */
     MOST_GROUPS = 7,            /* wait_group N counts no higher */
-};
-
-/* One accumulator that wgmmas in flight, or just retired, share. */
-struct accumulator {
-    struct accumulator *next;
-    const struct operand *list; /* its registers */
-    unsigned count;
-    struct regs regs[WARPGROUP];        /* where: of the call depth that issues */
-    unsigned n;
-    enum tensor_result type;
-    unsigned owed[WARPGROUP];   /* operations that a warp has not waited for */
-    uint64_t fences;            /* the warpgroup's fences when it was last flushed */
-    uint32_t *tile;             /* 64 x n */
-    bool any_undefined;
-    bool *undefined;            /* 64 x n */
-};
-
-struct operation {
-    const struct inst *in;
-    struct tensor_kind kind;
-    struct accumulator *d;
-    bool a_in_registers, keep;
-    struct wgmma_desc a, b;
-    uint32_t a_reg[4];
-    struct regs regs[WARPGROUP];        /* where A's lie */
-    uint32_t group;
-    bool executed;
-    bool freed[WARPGROUP];
-};
-
-struct wgmma_unit {
-    struct cta *cta;
-    unsigned index;
-    struct operation *ops;      /* a ring in order of issue */
-    unsigned first, count, capacity;
-    uint32_t open, over;        /* groups [0, over) are over, [over, open) pending */
-    uint32_t waited[WARPGROUP]; /* groups [0, waited) a warp has waited for */
-    uint64_t fences;
-    struct accumulator *accumulators;
 };
 
 struct group_job {
@@ -69,16 +27,6 @@ struct group_job {
     struct wgmma_unit *unit;
     uint32_t group;
 };
-
-static struct warp *warp_of(const struct wgmma_unit *u, unsigned i)
-{
-    return &u->cta->warps[u->index * WARPGROUP + i];
-}
-
-static struct operation *op_at(const struct wgmma_unit *u, unsigned i)
-{
-    return &u->ops[(u->first + i) & (u->capacity - 1)];
-}
 
 static struct wgmma_unit *unit_of(struct warp *w, const struct inst *in)
 {
@@ -96,13 +44,6 @@ static struct wgmma_unit *unit_of(struct warp *w, const struct inst *in)
     return *unit;
 }
 
-static void accumulator_free(struct accumulator *d)
-{
-    free(d->tile);
-    free(d->undefined);
-    free(d);
-}
-
 void wgmma_unit_close(struct wgmma_unit *unit)
 {
     if (!unit)
@@ -115,192 +56,6 @@ void wgmma_unit_close(struct wgmma_unit *unit)
     }
     free(unit->ops);
     free(unit);
-}
-
-/* ---- accumulators ---------------------------------------------------------------------------- */
-
-static void registers_of(const struct accumulator *d, unsigned w, uint32_t **reg)
-{
-    for (unsigned i = 0; i < d->count; i++)
-        reg[i] = d->regs[w].r32[d->list[i].reg];
-}
-
-static unsigned element_row(const struct accumulator *d, unsigned i)
-{
-    return 8 * (d->type == TENSOR_TO_F16 ? i & 1 : i >> 1 & 1);
-}
-
-/* The columns of register i in lane quarter q: *first, and how many. */
-static unsigned element_columns(const struct accumulator *d, unsigned i, unsigned q,
-                                unsigned *first)
-{
-    if (d->type == TENSOR_TO_F16) {
-        *first = 8 * (i >> 1) + 2 * q;
-        return 2;
-    }
-    *first = 8 * (i >> 2) + 2 * q + (i & 1);
-    return 1;
-}
-
-static bool mark_undefined(struct accumulator *d)
-{
-    if (!d->undefined)
-        d->undefined = calloc(WGMMA_ROWS * (size_t)d->n, sizeof d->undefined[0]);
-    d->any_undefined = d->undefined != NULL;
-    return d->any_undefined;
-}
-
-/* Takes over which of a warp's register lanes hold nothing. */
-static bool load_undefined(struct accumulator *d, unsigned w)
-{
-    if (d->any_undefined)
-        memset(d->undefined + (size_t)16 * w * d->n, 0, (size_t)16 * d->n);
-    for (unsigned i = 0; i < d->count; i++)
-        for (uint32_t left = ~d->regs[w].def32[d->list[i].reg]; left; left &= left - 1) {
-            const unsigned lane = (unsigned)__builtin_ctz(left);
-            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
-            unsigned column;
-            const unsigned n = element_columns(d, i, lane % 4, &column);
-
-            if (!d->any_undefined && !mark_undefined(d))
-                return false;
-            for (unsigned k = 0; k < n; k++)
-                d->undefined[(size_t)row * d->n + column + k] = true;
-        }
-    return true;
-}
-
-static void store_defined(const struct accumulator *d, unsigned w)
-{
-    for (unsigned i = 0; i < d->count; i++) {
-        uint32_t defined = UINT32_MAX;
-
-        for (unsigned lane = 0; d->any_undefined && lane < LANES; lane++) {
-            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
-            unsigned column;
-            const unsigned n = element_columns(d, i, lane % 4, &column);
-
-            for (unsigned k = 0; k < n; k++)
-                if (d->undefined[(size_t)row * d->n + column + k])
-                    defined &= ~(1u << lane);
-        }
-        d->regs[w].def32[d->list[i].reg] = defined;
-    }
-}
-
-static void set_busy(struct warp *w, uint8_t *busy, unsigned add)
-{
-    w->busy += *busy == 0;
-    *busy = (uint8_t)(*busy + add);
-}
-
-static void clear_busy(struct warp *w, uint8_t *busy, unsigned subtract)
-{
-    *busy = (uint8_t)(*busy - subtract);
-    w->busy -= *busy == 0;
-}
-
-static void flush(struct wgmma_unit *u, struct accumulator *d, unsigned w)
-{
-    uint32_t *reg[MOST_REGISTERS];
-
-    registers_of(d, w, reg);
-    wgmma_from_tile(w, d->n, d->type == TENSOR_TO_F16, d->tile, reg);
-    store_defined(d, w);
-    for (unsigned i = 0; i < d->count; i++)
-        clear_busy(warp_of(u, w), &d->regs[w].busy32[d->list[i].reg], BUSY_D);
-    d->fences = u->fences;
-}
-
-/* The registers must be what the tile's rows became, if no fence has come since. */
-static bool unchanged(const struct accumulator *d, unsigned w)
-{
-    uint32_t *reg[MOST_REGISTERS];
-
-    registers_of(d, w, reg);
-    for (unsigned i = 0; i < d->count; i++)
-        for (unsigned lane = 0; lane < LANES; lane++) {
-            const unsigned row = 16 * w + lane / 4 + element_row(d, i);
-            unsigned column;
-            const unsigned n = element_columns(d, i, lane % 4, &column);
-            const uint32_t *at = d->tile + (size_t)row * d->n + column;
-
-            if (reg[i][lane] != (n == 1 ? at[0] : (at[0] & 0xffff) | at[1] << 16))
-                return false;
-        }
-    return true;
-}
-
-static bool same_list(const struct accumulator *d, const struct wgmma_unit *u,
-                      const struct operand *list, unsigned count)
-{
-    if (d->count != count)
-        return false;
-    for (unsigned w = 0; w < WARPGROUP; w++)
-        if (d->regs[w].r32 != warp_of(u, w)->r.r32)
-            return false;
-    for (unsigned i = 0; d->list != list && i < count; i++)
-        if (d->list[i].reg != list[i].reg)
-            return false;
-    return true;
-}
-
-static bool anybody_owes(const struct accumulator *d)
-{
-    return d->owed[0] || d->owed[1] || d->owed[2] || d->owed[3];
-}
-
-/* Drops accumulators that nothing in flight uses, but keeps the most recent few: their tiles spare
- * an allocation, and remember what the registers were. */
-static void forget_old(struct wgmma_unit *u)
-{
-    struct accumulator **link = &u->accumulators;
-
-    for (unsigned i = 0; *link; i++) {
-        struct accumulator *d = *link;
-
-        if (i >= 4 && !anybody_owes(d)) {
-            *link = d->next;
-            accumulator_free(d);
-        } else {
-            link = &d->next;
-        }
-    }
-}
-
-static struct accumulator *accumulator_of(struct wgmma_unit *u, const struct operand *list,
-                                          unsigned count, unsigned n, enum tensor_result type)
-{
-    struct accumulator **link = &u->accumulators, *d;
-
-    for (; *link; link = &(*link)->next) {
-        d = *link;
-        if (!same_list(d, u, list, count))
-            continue;
-        if (d->n == n && d->type == type)
-            return d;
-        if (anybody_owes(d))
-            return d;           /* the caller complains */
-        *link = d->next;
-        accumulator_free(d);
-        break;
-    }
-    forget_old(u);
-    d = calloc(1, sizeof *d);
-    if (!d)
-        return NULL;
-    d->tile = aligned_alloc(64, WGMMA_ROWS * (size_t)n * sizeof d->tile[0]);
-    if (!d->tile) {
-        free(d);
-        return NULL;
-    }
-    memset(d->tile, 0, WGMMA_ROWS * (size_t)n * sizeof d->tile[0]);
-    *d = (struct accumulator){.next = u->accumulators, .list = list, .count = count, .n = n,
-                              .type = type, .tile = d->tile, .fences = UINT64_MAX};
-    for (unsigned w = 0; w < WARPGROUP; w++)
-        d->regs[w] = warp_of(u, w)->r;
-    u->accumulators = d;
-    return d;
 }
 
 /* ---- execution ------------------------------------------------------------------------------- */
@@ -355,7 +110,7 @@ static bool spoil(struct operation *op, const bool *a_defined, const bool *b_def
         for (unsigned c = 0; c < d->n; c++) {
             if (a_defined[r] && b_defined[c])
                 continue;
-            if (!d->any_undefined && !mark_undefined(d))
+            if (!d->any_undefined && !accumulator_mark_undefined(d))
                 return false;
             d->undefined[(size_t)r * d->n + c] = true;
         }
@@ -424,9 +179,9 @@ static void release(struct wgmma_unit *u, unsigned w, uint32_t waited)
             continue;
         op->freed[w] = true;
         for (unsigned k = 0; op->a_in_registers && k < 4; k++)
-            clear_busy(warp_of(u, w), &op->regs[w].busy32[op->a_reg[k]], 1);
+            busy_clear(warp_of(u, w), &op->regs[w].busy32[op->a_reg[k]], 1);
         if (--op->d->owed[w] == 0)
-            flush(u, op->d, w);
+            accumulator_flush(u, op->d, w);
     }
     while (u->count && op_at(u, 0)->freed[0] && op_at(u, 0)->freed[1] && op_at(u, 0)->freed[2] &&
            op_at(u, 0)->freed[3]) {
@@ -593,23 +348,18 @@ static bool take_d(struct wgmma_unit *u, const struct inst *in, struct operation
         if (d->owed[w]++)
             continue;
         if (op->keep) {
-            uint32_t *reg[MOST_REGISTERS];
-
-            if (d->fences == u->fences && !unchanged(d, w)) {
+            if (d->fences == u->fences && !accumulator_unchanged(d, w)) {
                 warp_trap(warp, in, -1, TRAP_PENDING, "accumulator registers have been written "
                           "since the last wgmma on them without a wgmma.fence");
                 return false;
             }
-            registers_of(d, w, reg);
-            wgmma_to_tile(w, d->n, d->type == TENSOR_TO_F16, (const uint32_t *const *)reg,
-                          d->tile);
-            if (!load_undefined(d, w)) {
+            if (!accumulator_load(d, w)) {
                 warp_trap(warp, in, -1, TRAP_MEMORY, "an accumulator");
                 return false;
             }
         }
         for (unsigned i = 0; i < d->count; i++)
-            set_busy(warp, &d->regs[w].busy32[d->list[i].reg], BUSY_D);
+            busy_set(warp, &d->regs[w].busy32[d->list[i].reg], BUSY_D);
     }
     return true;
 }
@@ -661,7 +411,7 @@ enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
         return FLOW_TRAP;
     for (unsigned i = 0; op.a_in_registers && i < WARPGROUP; i++)
         for (unsigned k = 0; k < 4; k++)
-            set_busy(warp_of(u, i), &op.regs[i].busy32[op.a_reg[k]], 1);
+            busy_set(warp_of(u, i), &op.regs[i].busy32[op.a_reg[k]], 1);
     u->ops[(u->first + u->count++) & (u->capacity - 1)] = op;
     {
         const struct site at = site_of(u, in);
