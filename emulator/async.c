@@ -24,6 +24,7 @@ struct async {
     unsigned rounds;            /* of giving up without progress */
     struct async_scratch *scratch;
     struct async_cta *spare;
+    struct async_maps edited;
 };
 
 enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 128 };
@@ -213,6 +214,7 @@ void async_reset(struct machine *m)
         if (--a->heap[i].job->events == 0)
             job_over(m, a->heap[i].job);
     a->count = 0;
+    a->edited.count = 0;
     a->rounds = 0;
     a->given_up_at = 0;
 }
@@ -220,6 +222,7 @@ void async_reset(struct machine *m)
 static void cta_free(struct async_cta *c)
 {
     mbar_table_close(&c->bars);
+    free(c->acquired.maps);
     free(c->threads);
     free(c);
 }
@@ -238,6 +241,7 @@ void async_close(struct machine *m)
         cta_free(c);
     }
     free(a->heap);
+    free(a->edited.maps);
     free(a->scratch);
     free(a);
     m->async = NULL;
@@ -255,6 +259,11 @@ struct async_scratch *async_scratch(struct machine *m)
             memset(a->scratch, 0, size);
     }
     return a->scratch;
+}
+
+struct async_maps *async_edited_maps(struct machine *m)
+{
+    return &of(m)->edited;
 }
 
 /* ---- what a CTA keeps ---- */
@@ -306,6 +315,7 @@ void async_cta_close(struct cta *cta)
     memset(c->gave_up, 0, sizeof c->gave_up);
     memset(c->told, 0, sizeof c->told);
     c->incoming = 0;
+    c->acquired.count = 0;
     c->next = a->spare;
     a->spare = c;
 }

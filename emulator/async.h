@@ -97,6 +97,17 @@ struct async_thread {
     uint32_t mark_room;
 };
 
+/* Tensor maps in global memory that the running grids have edited, or that a CTA has acquired by
+ * fence.proxy.tensormap since: each with the number of its last edit. */
+struct async_maps {
+    struct async_map {
+        uint64_t address;
+        const struct grid *grid;
+        uint32_t edits;
+    } *maps;
+    unsigned count, capacity;
+};
+
 struct wgmma_unit;
 struct tcgen_unit;
 
@@ -109,6 +120,7 @@ struct async_cta {
     uint32_t gave_up[CTA_WARPS];    /* lanes whose try_wait returns false next */
     uint32_t told[CTA_WARPS];       /* and true: their phase completed while they were parked */
     unsigned incoming;              /* copies in flight into this CTA's memory */
+    struct async_maps acquired;
     struct async_cta *next;         /* in the list of spare ones */
 };
 
@@ -155,6 +167,13 @@ bool async_shared_address(struct warp *w, const struct inst *in, unsigned lane, 
 /* Traps UNDEFINED, naming `what`, unless the address is defined in all lanes of mask. */
 bool async_need_address(struct warp *w, const struct inst *in, const struct operand *op,
                         uint32_t mask, const char *what);
+
+/* tensormap.c: a map at a global address has been edited; the CTA has acquired it (false: no
+ * memory); whether the CTA would use an edited map that it has not acquired. */
+struct async_maps *async_edited_maps(struct machine *m);
+bool tensormap_edited(struct cta *cta, uint64_t address);
+bool tensormap_acquired(struct cta *cta, uint64_t address);
+bool tensormap_stale(const struct cta *cta, uint64_t address);
 
 /* An engine is about to write the bytes: traps if a live mbarrier is there. */
 bool async_claim(struct machine *m, const struct site *at, struct cta *cta, uint32_t offset,

@@ -1,4 +1,5 @@
 /* Instructions on tensor maps themselves. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "async.h"
@@ -7,6 +8,76 @@
 #include "valid.h"
 
 enum { MAP_ALIGNMENT = 64, COPY_ALIGNMENT = 128 };
+
+/* ---- edited maps -----------------------------------------------------------------------------
+ * TMA reads maps through a proxy of its own: whoever uses one that the grid has edited in global
+ * memory must have acquired it after the last edit. Edits by ordinary stores are not seen here.
+ */
+
+static struct async_map *find_map(const struct async_maps *list, const struct grid *grid,
+                                  uint64_t address)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        if (list->maps[i].address == address && list->maps[i].grid == grid)
+            return &list->maps[i];
+    return NULL;
+}
+
+static struct async_map *open_map(struct async_maps *list, const struct grid *grid,
+                                  uint64_t address)
+{
+    struct async_map *map = find_map(list, grid, address);
+
+    if (map)
+        return map;
+    if (list->count == list->capacity) {
+        const unsigned capacity = list->capacity ? 2 * list->capacity : 8;
+        struct async_map *grown = realloc(list->maps, capacity * sizeof *grown);
+
+        if (!grown)
+            return NULL;
+        list->maps = grown;
+        list->capacity = capacity;
+    }
+    map = &list->maps[list->count++];
+    *map = (struct async_map){.address = address, .grid = grid};
+    return map;
+}
+
+bool tensormap_edited(struct cta *cta, uint64_t address)
+{
+    struct async_map *map = open_map(async_edited_maps(cta->m), cta->grid, address);
+
+    if (map)
+        map->edits++;
+    return map != NULL;
+}
+
+bool tensormap_acquired(struct cta *cta, uint64_t address)
+{
+    const struct async_map *edited = find_map(async_edited_maps(cta->m), cta->grid, address);
+    struct async_map *mine;
+
+    if (!edited)
+        return true;
+    mine = open_map(&cta->async->acquired, cta->grid, address);
+    if (mine)
+        mine->edits = edited->edits;
+    return mine != NULL;
+}
+
+bool tensormap_stale(const struct cta *cta, uint64_t address)
+{
+    const struct async_map *edited = find_map(async_edited_maps(cta->m), cta->grid, address);
+    const struct async_map *mine;
+
+    if (!edited)
+        return false;
+    mine = find_map(&cta->async->acquired, cta->grid, address);
+    return !mine || mine->edits != edited->edits;
+}
+
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 static enum tmap_field field_of(enum suboperation sub)
 {
@@ -51,6 +122,8 @@ enum flow op_tensormap_replace(struct warp *w, const struct inst *in, uint32_t m
                              warp_value(w, &in->o[2], lane));
         if (wrong)
             return warp_trap_at(w, in, (int)lane, TRAP_TENSOR_MAP, address, "%s", wrong);
+        if (place.space == SP_GLOBAL && !tensormap_edited(w->cta, address))
+            return warp_trap(w, in, (int)lane, TRAP_MEMORY, "the list of edited maps");
     }
     machine_progress(w->m);
     return FLOW_NEXT;
@@ -92,11 +165,13 @@ enum flow op_tensormap_cp_fenceproxy(struct warp *w, const struct inst *in, uint
     memcpy(dst.data, src.data, TMAP_BYTES);
     if (dst.valid)
         valid_fill(dst.valid, dst.valid_at, TMAP_BYTES, true);
+    if (!tensormap_edited(w->cta, to))
+        return warp_trap(w, in, (int)lane, TRAP_MEMORY, "the list of edited maps");
     machine_progress(w->m);
     return FLOW_NEXT;
 }
 
-/* Memory is coherent here: the fence only has to name a map. */
+/* Memory is coherent here: what counts is that a CTA acquires what it is going to use. */
 enum flow op_fence_proxy_tensormap(struct warp *w, const struct inst *in, uint32_t mask)
 {
     if (in->o[0].kind == OPND_NONE)
@@ -113,6 +188,8 @@ enum flow op_fence_proxy_tensormap(struct warp *w, const struct inst *in, uint32
                                 "a tensor map lies at a multiple of 64");
         if (!warp_place(w, in, lane, SP_GENERIC, address, TMAP_BYTES, ACCESS_READ, &place))
             return FLOW_TRAP;
+        if (!tensormap_acquired(w->cta, address))
+            return warp_trap(w, in, (int)lane, TRAP_MEMORY, "the list of acquired maps");
     }
     return FLOW_NEXT;
 }

@@ -55,6 +55,11 @@ static bool read_map(struct warp *w, const struct inst *in, unsigned lane,
                      "the tensor map has bytes that nobody wrote");
         return false;
     }
+    if (tensormap_stale(w->cta, address)) {
+        warp_trap_at(w, in, (int)lane, TRAP_TENSOR_MAP, address, "the map has been edited and this "
+                     "CTA has not acquired it since (fence.proxy.tensormap::generic.acquire)");
+        return false;
+    }
     memcpy(bytes, place.data, sizeof bytes);
     wrong = tmap_decode(bytes, part, map);
     if (!wrong)

@@ -444,6 +444,7 @@ static void replace(struct emu *e, const struct edit *edit)
 TOPIC(replace,
     { "tensormap.replace.tile.rank.shared::cta.b1024.b32 [%r1], 2;", "", TRAP_TENSOR_MAP },
     { "[%rd1, {4, 2, 1}]", "[%rd1, {3, 2, 1}]", TRAP_TENSOR_ACCESS },
+    { "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;\n", "", TRAP_TENSOR_MAP },
     { "[%rd1], [%r1], 128;", "[%rd1], [%r1+64], 128;", TRAP_MISALIGNED },
     { "[%rd1], [%r1], 128;", "[%rd1], [%r1+256], 128;", TRAP_UNDEFINED },
     { "[%r1], 1, 12;", "[%r1], 1, 60;", TRAP_BOUNDS })
