@@ -94,6 +94,7 @@ static const struct argp_option export_options[] = {
     { "ptx-dir", KEY_PTX_DIR, "DIR", 0, "where the kernels' PTX is", IN_ORDER },
     HELP, END
 };
+static const struct argp_option emulate_options[] = { PART, DEVICE, DRIVER, JSON, HELP, END };
 static const struct argp_option model_options[] = {
     { "tiles", KEY_TILES, "COUNT", 0, "tiles that one CTA computes (default 3)", IN_ORDER },
     { "slices", KEY_SLICES, "COUNT", 0, "K-slices of a tile (default 6)", IN_ORDER },
@@ -142,6 +143,12 @@ static const struct {
     { { "export", "cubins, PTX and manifest.json into a folder", command_export },
       export_options, "DIR",
       "Writes what a foreign runtime needs to launch the kernels itself. Needs no GPU." },
+    { { "emulate", "run one PTX file as its head says", command_emulate },
+      emulate_options, "FILE.ptx",
+      "Runs a kernel on the emulator with the launch, arguments and expectations in the comments "
+      "at the head of its file, and shows its buffers, or the trap. tests/ptx is full of them.\v"
+      "Exit codes: 0 as the head says, 1 not, 2 bad file, 3 no driver or device.\n\n"
+      "Example:  ptxmm emulate tests/ptx/02_integers.ptx" },
     { { "model", "the pipeline model, as a table or a drawing", command_model },
       model_options, "",
       "How load slots and accumulator buffers keep a tensor core busy.\v"
@@ -311,6 +318,10 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case ARGP_KEY_ARG:
         if (!strcmp(o->command, "export") && !o->folder && *text) {
             o->folder = text;
+            break;
+        }
+        if (!strcmp(o->command, "emulate") && !o->file && *text) {
+            o->file = text;
             break;
         }
         complain(o, "\"%s\" is one argument too many", text);

@@ -29,6 +29,7 @@ struct options {
 
     bool full, force;
     const char *folder;           /* of export */
+    const char *file;             /* of emulate */
 
     struct ptxmm_model model;
     bool stages_given, accumulators_given;
@@ -57,6 +58,7 @@ int command_plan(const struct options *options);
 int command_run(const struct options *options);
 int command_verify(const struct options *options);
 int command_export(const struct options *options);
+int command_emulate(const struct options *options);
 int command_model(const struct options *options);
 
 #endif

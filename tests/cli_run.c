@@ -469,6 +469,47 @@ static void the_emulator_is_found(void **state)
     assert_non_null(strstr(child.err, "--arch is sm100, but device 0 is sm_90"));
 }
 
+/* A PTX file that says how to run itself; what it expects holds, or not, or it traps. */
+static void ptx_files_are_emulated(void **state)
+{
+    (void)state;
+    need_emulator();
+    static const char body[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+                               ".visible .entry k(.param .u64 a) { .reg .b64 p; .reg .b32 x;\n"
+                               "ld.param.u64 p, [a]; ld.global.u32 x, [p + 4]; add.u32 x, x, 1;\n"
+                               "st.global.u32 [p], x; ret; }\n";
+    static const struct {
+        const char *head;
+        int code;
+        const char *words;
+    } cases[] = {
+        { "//run: grid 1 block 1\n//arg: a u32[2] = 41\n//expect: a[0] = 42\n", 0,
+          "right    1 expectations hold" },
+        { "//run: grid 1 block 1\n//arg: a u32[2] = 41\n", 0, "a        u32[2]: 42 41" },
+        { "//run: grid 1 block 1\n//arg: a u32[2] = 41\n//expect: a[0] = 43\n", 1, "wrong" },
+        { "//run: grid 1 block 1\n//arg: a u32[1] = 41\n//trap: BOUNDS\n", 0, "right    it traps" },
+        { "//run: grid 1 block 1\n//arg: a u32[1] = 41\n", 1, "BOUNDS" },
+        { "//run: grid 1 block 1\n//arg: a u32[2] = 41\n//trap: BOUNDS\n", 1, "ran to its end" },
+        { "", 2, "there is no //run: line" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FILE *f = fopen("k.ptx", "w");
+        assert_non_null(f);
+        fprintf(f, "%s%s", cases[i].head, body);
+        fclose(f);
+        child_run_with(NULL, NULL, "emulate k.ptx");
+        if (child.code != cases[i].code ||
+            !(strstr(child.out, cases[i].words) || strstr(child.err, cases[i].words)))
+            fail_msg("case %zu: code %d\n%s%s", i, child.code, child.out, child.err);
+    }
+    child_run_with(NULL, NULL, "emulate /none/such.ptx");
+    assert_int_equal(child.code, 2);
+    assert_non_null(strstr(child.err, "/none/such.ptx cannot be read"));
+    child_run_with(NULL, NULL, "emulate");
+    assert_int_equal(child.code, 2);
+    assert_non_null(strstr(child.err, "no file is given"));
+}
+
 /* Repeated launches are counted and compared there too. */
 static void the_emulator_repeats(void **state)
 {
@@ -576,6 +617,7 @@ int main(void)
         cmocka_unit_test(run_follows_nan),
         cmocka_unit_test(the_emulator_is_found),
         cmocka_unit_test(the_emulator_repeats),
+        cmocka_unit_test(ptx_files_are_emulated),
         cmocka_unit_test(the_emulators_report_is_printed),
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(verify_sweeps),
