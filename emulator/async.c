@@ -11,9 +11,10 @@
 /* ---- the queue: a binary heap by (time, tie) ---- */
 
 struct event {
-    uint64_t time, tie, posted;
+    uint64_t time, tie;
     struct async_job *job;
     unsigned step;
+    uint32_t *steps;            /* of the cluster's warps when it was posted, or NULL */
 };
 
 struct async {
@@ -27,7 +28,7 @@ struct async {
     struct async_maps edited;
 };
 
-enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 128 };
+enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 64 };
 
 static struct async *of(const struct machine *m)
 {
@@ -115,14 +116,27 @@ static uint64_t below(struct machine *m, uint64_t n)
     return machine_random(m) % n;
 }
 
+/* Engines take longer than a few instructions of a warp that can run. Warps of a multiprocessor run
+ * beside each other there, one after another here: an event waits until the warps of its cluster
+ * that can run have had a turn since it was posted. */
+static uint32_t *steps_now(const struct cluster *c)
+{
+    const unsigned each = c->ctas[0]->warp_count;
+    uint32_t *steps = c->size * each > 1 ? malloc(c->size * each * sizeof *steps) : NULL;
+
+    for (unsigned i = 0; steps && i < c->size * each; i++)
+        steps[i] = c->ctas[i / each]->warps[i % each].steps;
+    return steps;
+}
+
 void async_post(struct machine *m, struct async_job *job, unsigned step, enum async_delay delay)
 {
     static const uint16_t longest[] = {
         [DELAY_COPY] = 1500, [DELAY_READ] = 300, [DELAY_MMA] = 400, [DELAY_REMOTE] = 200,
     };
     struct async *a = of(m);
-    struct event event = {.time = m->now, .posted = m->now, .tie = a->sequence++, .job = job,
-                          .step = step};
+    struct event event = {.time = m->now, .tie = a->sequence++, .job = job, .step = step,
+                          .steps = steps_now(job->cluster)};
 
     switch (m->config.policy) {
     case POLICY_EARLY:
@@ -139,6 +153,7 @@ void async_post(struct machine *m, struct async_job *job, unsigned step, enum as
     }
     job->events++;
     if (!push(a, event)) {
+        free(event.steps);
         machine_trap(m, &job->site, TRAP_MEMORY, "an event");
         if (--job->events == 0)
             job_over(m, job);
@@ -163,19 +178,18 @@ uint64_t async_next(const struct machine *m)
     return of(m)->count ? of(m)->heap[0].time : UINT64_MAX;
 }
 
-/* Engines take longer than a few instructions of a warp that can run. Warps of one multiprocessor
- * run beside each other there, one after another here: an event waits for those of its cluster that
- * could run when it was posted and have hardly had a turn since. */
+/* Whether a warp that can run has hardly had a turn since the event was posted. */
 static bool owes_turns(const struct event *event)
 {
     const struct cluster *c = event->job->cluster;
     const struct site *by = &event->job->site;
+    const unsigned each = c->ctas[0]->warp_count;
 
-    for (unsigned i = 0; i < c->size; i++)
-        for (unsigned k = 0; k < c->ctas[i]->warp_count; k++) {
+    for (unsigned i = 0; event->steps && i < c->size; i++)
+        for (unsigned k = 0; k < each; k++) {
             const struct warp *w = &c->ctas[i]->warps[k];
 
-            if (w->queued && w->woke <= event->posted && w->fresh < TURN &&
+            if (w->queued && w->steps - event->steps[i * each + k] < TURN &&
                 !(by->cta == w->cta && by->warp == (int)w->id))
                 return true;
         }
@@ -194,6 +208,7 @@ void async_run(struct machine *m)
             push(a, event);         /* into the room of what was just popped */
             continue;
         }
+        free(event.steps);
         event.job->fire(m, event.job, event.step);
         if (--event.job->events == 0)
             job_over(m, event.job);
@@ -210,9 +225,11 @@ void async_reset(struct machine *m)
 {
     struct async *a = of(m);
 
-    for (size_t i = 0; i < a->count; i++)
+    for (size_t i = 0; i < a->count; i++) {
+        free(a->heap[i].steps);
         if (--a->heap[i].job->events == 0)
             job_over(m, a->heap[i].job);
+    }
     a->count = 0;
     a->edited.count = 0;
     a->rounds = 0;

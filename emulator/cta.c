@@ -206,8 +206,7 @@ static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
     w->watch.progress = UINT64_MAX;
     w->busy = 0;
     w->queued = false;
-    w->woke = cta->m->now;
-    w->fresh = 0;
+    w->steps = 0;
     w->registers = g->registers;
     w->carry = w->def_carry = 0;
     w->cluster_arrived = w->cluster_phase = 0;

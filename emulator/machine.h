@@ -164,8 +164,7 @@ struct warp {
     } watch;
     uint32_t busy;              /* number of registers owned by asynchronous instructions */
     bool queued;                /* in the scheduler's hands */
-    uint64_t woke;              /* time when lanes last became able to run */
-    uint64_t fresh;             /* instructions since then */
+    uint32_t steps;             /* instructions that it has executed */
     unsigned registers;         /* per thread, what setmaxnreg changes */
     uint32_t carry, def_carry;  /* the carry flag of each lane */
 

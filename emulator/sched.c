@@ -375,7 +375,7 @@ void machine_loop(struct machine *m)
             struct warp *w = ready_take(m);
             const uint64_t before = m->now;
             run(m, w, slice(m));
-            w->fresh += m->now - before;
+            w->steps += (uint32_t)(m->now - before);
             w->queued = false;
             if (m->trapped)
                 break;

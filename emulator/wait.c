@@ -53,8 +53,6 @@ void warp_wake(struct warp *w, enum wait_kind kind, uint64_t key, uint32_t lanes
     w->park_count = kept;
     if (woken) {
         w->parked &= ~woken;
-        w->woke = w->m->now;
-        w->fresh = 0;
         warp_ready(w);
     }
 }
