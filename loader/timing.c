@@ -68,7 +68,7 @@ static const struct timing {
       .split_start = 3200,
       .split_element = 0.3,
       .exchange = 4000,
-      .group = 1500,
+      .group = 4500,
       .launch = 3000,
       .cooperative_clock = 0.81,
       .pingpong_clock = 0.79,
