@@ -28,7 +28,7 @@ struct async {
     struct async_maps edited;
 };
 
-enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 64 };
+enum { FUTILE_ROUNDS = 8, LATE = 4000, TURN = 256 };
 
 static struct async *of(const struct machine *m)
 {

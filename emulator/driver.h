@@ -1,15 +1,16 @@
 // The driver API on top of the machine: what its files share.
 //
-// One lock guards all driver state. Every entry point takes it (driver_enter), works on plain structs, and drops it
-// (driver_leave); it is dropped meanwhile only to execute work (kernels, copies, callbacks), to translate PTX, and to
-// wait. Handles are never dereferenced: a handle is a number that the registry turns into an object of the right kind,
-// or refuses, so null, freed, foreign and wild handles are error codes.
+// One lock guards all driver state. Every entry point takes it (driver_enter), works on plain
+// structs, and drops it (driver_leave); it is dropped meanwhile only to execute work (kernels,
+// copies, callbacks), to translate PTX, and to wait. Handles are never dereferenced: a handle is a
+// number that the registry turns into an object of the right kind, or refuses, so null, freed,
+// foreign and wild handles are error codes.
 //
-//   device -> context -> streams -> queue of items -> struct work (refcounted, also a graph node's payload)
+//   device -> context -> streams -> queue of items -> struct work (also a graph node's payload)
 //                     -> modules -> image (program and its variables, refcounted) -> functions
 //
-// Work of a context executes one item at a time (context.executing), in stream order, at the moment it is enqueued if
-// nothing has to be waited for; see driver_stream.c.
+// Work of a context executes one item at a time (context.executing), in stream order, at the moment
+// it is enqueued if nothing has to be waited for; see driver_stream.c.
 #ifndef EMU_DRIVER_H
 #define EMU_DRIVER_H
 
@@ -39,12 +40,21 @@ enum {
 };
 
 enum handle_kind {
-    HANDLE_CONTEXT = 0x10,      // from here on, so that no handle is 0, 1 or 2
-    HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_LIBRARY, HANDLE_KERNEL, HANDLE_STREAM, HANDLE_EVENT, HANDLE_GRAPH,
-    HANDLE_NODE, HANDLE_EXEC, HANDLE_POOL, HANDLE_USER_OBJECT,
+    HANDLE_CONTEXT = 0x10, // from here on, so that no handle is 0, 1 or 2
+    HANDLE_MODULE,
+    HANDLE_FUNCTION,
+    HANDLE_LIBRARY,
+    HANDLE_KERNEL,
+    HANDLE_STREAM,
+    HANDLE_EVENT,
+    HANDLE_GRAPH,
+    HANDLE_NODE,
+    HANDLE_EXEC,
+    HANDLE_POOL,
+    HANDLE_USER_OBJECT,
 };
 
-// ---- objects ------------------------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 struct device {
     CUdevice ordinal;
@@ -82,7 +92,7 @@ struct context {
     uint64_t order;                     // counts enqueued items
     bool executing;                     // some thread executes an item of this context
     unsigned pins;                      // calls that are inside: it is not freed under them
-    pthread_t helper;                   // runs callbacks, polls waits, releases launches held back; made when needed
+    pthread_t helper; // runs callbacks, polls waits, releases launches held back; made when needed
     bool has_helper, helper_stop;
     struct module *modules;
     struct image *images;
@@ -148,18 +158,27 @@ struct event {                          // CUevent
     unsigned refs;
     struct context *context;            // NULL once the context is gone
     unsigned flags;
-    uint64_t issued, done;              // numbers of the last record enqueued and of the last one completed
+    uint64_t issued, done; // numbers of the last record enqueued and of the last one completed
     uint64_t nanoseconds;               // when that was
     uint64_t capture_id;                // recorded in a capture: which, and
     struct node **captured;             // the nodes that a wait for it depends on
     size_t captured_count;
 };
 
-// ---- work ---------------------------------------------------------------------------------------------------------
+// ---- work ---------------------------------------------------------------------------------------
 
 enum work_kind {
-    WORK_LAUNCH, WORK_COPY, WORK_FILL, WORK_HOST, WORK_RECORD, WORK_WAIT, WORK_WRITE_VALUE, WORK_WAIT_VALUE, WORK_FREE,
-    WORK_EMPTY, WORK_CHILD,
+    WORK_LAUNCH,
+    WORK_COPY,
+    WORK_FILL,
+    WORK_HOST,
+    WORK_RECORD,
+    WORK_WAIT,
+    WORK_WRITE_VALUE,
+    WORK_WAIT_VALUE,
+    WORK_FREE,
+    WORK_EMPTY,
+    WORK_CHILD,
 };
 
 // One side of a copy: device or host address, or both at once for unified addresses.
@@ -172,7 +191,7 @@ struct side {
 struct copy {
     struct side to, from;
     size_t width, rows, slices;         // bytes, rows, slices
-    uint8_t *staged;                    // the source as it was when an asynchronous call took it, or NULL
+    uint8_t *staged; // the source as it was when an asynchronous call took it, or NULL
 };
 
 struct launch_work {
@@ -185,7 +204,7 @@ struct launch_work {
     uint64_t event_number;
     uint8_t *params;
     size_t param_bytes;
-    void **list;                        // pointers to the parameters, for who asks a node; made when asked
+    void **list; // pointers to the parameters, for who asks a node; made when asked
 };
 
 struct work {
@@ -194,7 +213,12 @@ struct work {
     union {
         struct launch_work launch;
         struct copy copy;
-        struct { uint64_t address; size_t pitch, width, rows; uint32_t value; unsigned element; } fill;
+        struct {
+            uint64_t address;
+            size_t pitch, width, rows;
+            uint32_t value;
+            unsigned element;
+        } fill;
         struct { CUhostFn fn; CUstreamCallback callback; CUstream stream; void *user; } host;
         struct { struct event *event; uint64_t number; } event;         // record, wait
         struct { uint64_t address, value; unsigned bytes, flags; } value;
@@ -285,7 +309,7 @@ struct user_object {
     void *user;
 };
 
-// ---- the one state ------------------------------------------------------------------------------------------------
+// ---- the one state ------------------------------------------------------------------------------
 
 struct config {
     struct machine_config machine;
@@ -295,7 +319,7 @@ struct config {
 
 struct driver {
     pthread_mutex_t lock;
-    pthread_cond_t changed;             // an item completed, a helper is wanted, a context stopped executing
+    pthread_cond_t changed; // an item completed, a helper is wanted, a context stopped executing
     bool ready;
     CUresult init_result;
     char init_report[512];
@@ -311,7 +335,8 @@ struct driver {
 };
 
 extern struct driver driver;            // guarded by driver.lock
-extern _Thread_local bool driver_in_callback;   // the thread runs a callback, which must not call the driver
+// The thread runs a callback, which must not call the driver.
+extern _Thread_local bool driver_in_callback;
 
 enum enter {
     ENTER_PLAIN,                        // initialised
@@ -336,20 +361,21 @@ void driver_leave(struct context *context);
 #define IN_CONTEXT(expr) ENTER_(ENTER_CONTEXT, expr)
 #define IN_HEALTHY(expr) ENTER_(ENTER_HEALTHY, expr)
 
-// ---- handles ------------------------------------------------------------------------------------------------------
+// ---- handles ------------------------------------------------------------------------------------
 void *handle_new(enum handle_kind kind, void *object);          // NULL: no memory
 void *handle_find(enum handle_kind kind, const void *handle);   // the object, or NULL
 void handle_drop(const void *handle);
 
-// ---- shared services; the lock is held for all of them ------------------------------------------------------------
+// ---- shared services; the lock is held for all of them ------------------------------------------
 // driver_state.c
 bool driver_part_is_b200(void);
 uint64_t driver_id(void);
-uint64_t driver_thread(void);                                   // a number for the calling thread, never 0
-void driver_report(struct context *ctx, const char *text);      // keeps it, and appends it to the report stream
+uint64_t driver_thread(void); // a number for the calling thread, never 0
+// Keeps the text, and appends it to the report stream.
+void driver_report(struct context *ctx, const char *text);
 // driver_device.c
 struct device *device_find(CUdevice ordinal);
-int device_attribute(const struct device *device, CUdevice_attribute attribute);    // of a valid number
+int device_attribute(const struct device *device, CUdevice_attribute attribute);
 uint64_t device_memory(void);
 // driver_context.c
 struct context *context_find(CUcontext handle);
@@ -362,14 +388,17 @@ struct stream *stream_find(struct context *ctx, CUstream handle);       // also 
 struct stream *stream_new(struct context *ctx, unsigned flags, int priority);
 void stream_free(struct stream *stream);
 bool stream_helper(struct context *ctx);
-// Queues work (takes the reference) and runs what can run; during a capture it becomes a node instead.
+// Queues work (takes the reference) and runs what can run; during a capture it becomes a node
+// instead.
 CUresult stream_submit(struct stream *stream, struct work *work);
-CUresult stream_enqueue(struct stream *stream, struct work *work, uint64_t event_number, bool programmatic);
+CUresult stream_enqueue(struct stream *stream, struct work *work, uint64_t event_number,
+                        bool programmatic);
 void stream_pump(struct context *ctx, bool all);
 CUresult stream_drain(struct stream *stream);                           // until its queue is empty
 CUresult context_drain(struct context *ctx);                            // all its streams
-void stream_rest(void);                                                 // waits a moment, with the lock dropped
-// What a call that may not happen during some capture has to ask first (900, and the captures are spoilt).
+void stream_rest(void); // waits a moment, with the lock dropped
+// What a call that may not happen during some capture has to ask first (900, and the captures are
+// spoilt).
 CUresult capture_forbids(void);
 // The same for a call that waits for the whole context.
 CUresult capture_in_context(struct context *ctx);
@@ -404,12 +433,15 @@ CUresult image_text(const void *data, const char **text, size_t *length, const c
 CUresult module_load(struct context *ctx, const char *text, size_t length, struct module **module);
 void module_free(struct module *module);
 struct func *module_function(struct module *module, const char *name);
-CUresult module_global(const struct module *module, CUdeviceptr *address, size_t *bytes, const char *name);
-CUresult file_read(const char *path, char **data);                      // the caller frees; ends in zeros
-void func_init(struct func *func, struct image *image, struct module *module, const struct function *function);
+CUresult module_global(const struct module *module, CUdeviceptr *address, size_t *bytes,
+                       const char *name);
+CUresult file_read(const char *path, char **data); // the caller frees; ends in zeros
+void func_init(struct func *func, struct image *image, struct module *module,
+               const struct function *function);
 // driver_library.c
 struct func *library_function(struct kernel *kernel, struct context *ctx, CUresult *result);
-struct func *func_find(struct context *ctx, CUfunction handle, CUresult *result);   // function or kernel
+// Of a function's handle or a kernel's.
+struct func *func_find(struct context *ctx, CUfunction handle, CUresult *result);
 void library_forget(struct context *ctx);
 // driver_func.c
 CUresult func_get(const struct func *func, CUfunction_attribute attribute, int *value);
@@ -418,12 +450,13 @@ CUresult func_param(const struct func *func, size_t index, size_t *offset, size_
 unsigned func_threads_most(const struct func *func);
 unsigned func_smem_most(void);
 // driver_launch.c
-CUresult launch_build(struct context *ctx, const CUlaunchConfig *config, CUfunction handle, void **params, void **extra,
-                      struct work **work);
+CUresult launch_build(struct context *ctx, const CUlaunchConfig *config, CUfunction handle,
+                      void **params, void **extra, struct work **work);
 CUresult launch_set_params(struct launch_work *launch, void **params, void **extra);
 // driver_occupancy.c
 unsigned occupancy_blocks(const struct func *func, unsigned threads, size_t smem);
-unsigned occupancy_clusters(const struct context *ctx, const struct func *func, unsigned threads, size_t smem, unsigned size);
+unsigned occupancy_clusters(const struct context *ctx, const struct func *func, unsigned threads,
+                            size_t smem, unsigned size);
 // driver_event.c
 struct event *event_keep(struct event *event);
 void event_drop(struct event *event);
@@ -434,11 +467,13 @@ void event_forget_context(struct context *ctx);
 CUresult capture_add(struct stream *stream, struct work *work);         // takes the reference
 CUresult capture_record(struct stream *stream, struct event *event);
 CUresult capture_wait(struct stream *stream, struct event *event);
-CUresult capture_isolation(struct stream *stream);                      // it waits for something outside: spoilt
+CUresult capture_isolation(struct stream *stream); // it waits for something outside: spoilt
 void capture_spoil(struct capture *capture);                            // NULL: nothing
 void capture_end(struct capture *capture);
-CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **from,
-                      const CUgraphEdgeData **edges, size_t *count);    // an entry point's body: takes the lock
+// The body of an entry point: takes the lock itself.
+CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                      CUgraph *graph, const CUgraphNode **from, const CUgraphEdgeData **edges,
+                      size_t *count);
 struct capture *capture_by_id(uint64_t id);
 void stream_leave_capture(struct stream *stream);
 void capture_forget_graph(const struct graph *graph);                   // it goes away
@@ -448,15 +483,17 @@ struct graph *graph_new(void);
 void graph_free(struct graph *graph);
 struct graph *graph_clone(const struct graph *graph);
 // A node that depends on `from`; takes the reference to work, also on failure (NULL).
-struct node *graph_add(struct graph *graph, struct node *const *from, const CUgraphEdgeData *edges, size_t count,
-                       struct work *work);
-bool graph_reorder(struct graph *graph);                                // dependencies first; false: a cycle or no memory
-CUresult nodes_find(const struct graph *graph, const CUgraphNode *handles, size_t count, struct node ***nodes);
+struct node *graph_add(struct graph *graph, struct node *const *from, const CUgraphEdgeData *edges,
+                       size_t count, struct work *work);
+bool graph_reorder(struct graph *graph); // dependencies first; false: a cycle or no memory
+CUresult nodes_find(const struct graph *graph, const CUgraphNode *handles, size_t count,
+                    struct node ***nodes);
 struct node *node_find(CUgraphNode handle);
 void user_object_release(struct user_object *object, unsigned count);
 // driver_node.c
 // `old` is the work to be replaced, whose attributes stay, or NULL.
-CUresult work_from_params(struct context *ctx, const CUgraphNodeParams *params, const struct work *old, struct work **work);
+CUresult work_from_params(struct context *ctx, const CUgraphNodeParams *params,
+                          const struct work *old, struct work **work);
 CUgraphNodeType work_node_type(const struct work *work);
 // driver_exec.c
 void exec_free(struct exec *exec);

@@ -1,14 +1,17 @@
-// Work that is neither a kernel nor a copy: callbacks, memory values, stream attributes, and the profiler's switches.
+// Work that is neither a kernel nor a copy: callbacks, memory values, stream attributes, and the
+// profiler's switches.
 #include "driver.h"
 
 #include <string.h>
 
-// ---- callbacks ----------------------------------------------------------------------------------------------------
+// ---- callbacks ----------------------------------------------------------------------------------
 
 static CUresult submit(struct context *ctx, CUstream stream, struct work *work)
 {
     struct stream *s = stream_find(ctx, stream);
-    CUresult result = !work ? CUDA_ERROR_OUT_OF_MEMORY : !s ? CUDA_ERROR_INVALID_HANDLE : capture_legacy(ctx, s);
+    CUresult result = !work ? CUDA_ERROR_OUT_OF_MEMORY
+                      : !s  ? CUDA_ERROR_INVALID_HANDLE
+                            : capture_legacy(ctx, s);
     if (result == CUDA_SUCCESS && s->context->fault)
         result = s->context->fault;
     if (result == CUDA_SUCCESS)
@@ -34,7 +37,8 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *user)
     IN_HEALTHY(host_func(ctx, stream, fn, user));
 }
 
-static CUresult add_callback(struct context *ctx, CUstream stream, CUstreamCallback callback, void *user, unsigned flags)
+static CUresult add_callback(struct context *ctx, CUstream stream, CUstreamCallback callback,
+                             void *user, unsigned flags)
 {
     const struct stream *s = stream_find(ctx, stream);
     if (!callback || flags)
@@ -52,21 +56,25 @@ static CUresult add_callback(struct context *ctx, CUstream stream, CUstreamCallb
     return submit(ctx, stream, work);
 }
 
-CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned int flags)
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user,
+                             unsigned int flags)
 {
     IN_HEALTHY(add_callback(ctx, stream, callback, user, flags));
 }
 
-// ---- memory values ------------------------------------------------------------------------------------------------
+// ---- memory values ------------------------------------------------------------------------------
 
-static CUresult value_work(struct context *ctx, enum work_kind kind, CUdeviceptr address, uint64_t value, unsigned bytes,
-                           unsigned flags, struct work **work)
+static CUresult value_work(struct context *ctx, enum work_kind kind, CUdeviceptr address,
+                           uint64_t value, unsigned bytes, unsigned flags, struct work **work)
 {
-    const unsigned known = kind == WORK_WRITE_VALUE ? CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER : CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH;
+    const unsigned known = kind == WORK_WRITE_VALUE
+                               ? CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER
+                               : CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH;
     const struct mem_block *block = mem_find(ctx->mem, address);
     if (!block)
         block = mem_find(driver.host, address);
-    if ((flags & ~known) || address % bytes || !block || bytes > block->size - (address - block->base))
+    if ((flags & ~known) || address % bytes || !block ||
+        bytes > block->size - (address - block->base))
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_STREAM_WAIT_VALUE_FLUSH && kind == WORK_WAIT_VALUE)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -80,35 +88,40 @@ static CUresult value_work(struct context *ctx, enum work_kind kind, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-static CUresult value_op(struct context *ctx, CUstream stream, enum work_kind kind, CUdeviceptr address, uint64_t value,
-                         unsigned bytes, unsigned flags)
+static CUresult value_op(struct context *ctx, CUstream stream, enum work_kind kind,
+                         CUdeviceptr address, uint64_t value, unsigned bytes, unsigned flags)
 {
     struct work *work;
     CUresult result = value_work(ctx, kind, address, value, bytes, flags, &work);
     return result == CUDA_SUCCESS ? submit(ctx, stream, work) : result;
 }
 
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                 unsigned int flags)
 {
     IN_HEALTHY(value_op(ctx, stream, WORK_WRITE_VALUE, address, value, 4, flags));
 }
 
-CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                 unsigned int flags)
 {
     IN_HEALTHY(value_op(ctx, stream, WORK_WRITE_VALUE, address, value, 8, flags));
 }
 
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                unsigned int flags)
 {
     IN_HEALTHY(value_op(ctx, stream, WORK_WAIT_VALUE, address, value, 4, flags));
 }
 
-CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                unsigned int flags)
 {
     IN_HEALTHY(value_op(ctx, stream, WORK_WAIT_VALUE, address, value, 8, flags));
 }
 
-static CUresult batch(struct context *ctx, CUstream stream, unsigned count, const CUstreamBatchMemOpParams *ops, unsigned flags)
+static CUresult batch(struct context *ctx, CUstream stream, unsigned count,
+                      const CUstreamBatchMemOpParams *ops, unsigned flags)
 {
     if (flags || count > 256 || (count && !ops))
         return CUDA_ERROR_INVALID_VALUE;
@@ -117,16 +130,20 @@ static CUresult batch(struct context *ctx, CUstream stream, unsigned count, cons
         CUresult result = CUDA_SUCCESS;
         switch (op->operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-            result = value_op(ctx, stream, WORK_WAIT_VALUE, op->waitValue.address, op->waitValue.value, 4, op->waitValue.flags);
+            result = value_op(ctx, stream, WORK_WAIT_VALUE, op->waitValue.address,
+                              op->waitValue.value, 4, op->waitValue.flags);
             break;
         case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-            result = value_op(ctx, stream, WORK_WAIT_VALUE, op->waitValue.address, op->waitValue.value64, 8, op->waitValue.flags);
+            result = value_op(ctx, stream, WORK_WAIT_VALUE, op->waitValue.address,
+                              op->waitValue.value64, 8, op->waitValue.flags);
             break;
         case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            result = value_op(ctx, stream, WORK_WRITE_VALUE, op->writeValue.address, op->writeValue.value, 4, op->writeValue.flags);
+            result = value_op(ctx, stream, WORK_WRITE_VALUE, op->writeValue.address,
+                              op->writeValue.value, 4, op->writeValue.flags);
             break;
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            result = value_op(ctx, stream, WORK_WRITE_VALUE, op->writeValue.address, op->writeValue.value64, 8, op->writeValue.flags);
+            result = value_op(ctx, stream, WORK_WRITE_VALUE, op->writeValue.address,
+                              op->writeValue.value64, 8, op->writeValue.flags);
             break;
         case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
         case CU_STREAM_MEM_OP_BARRIER:
@@ -140,14 +157,16 @@ static CUresult batch(struct context *ctx, CUstream stream, unsigned count, cons
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags)
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *ops,
+                               unsigned int flags)
 {
     IN_HEALTHY(batch(ctx, stream, count, ops, flags));
 }
 
-// ---- stream attributes --------------------------------------------------------------------------------------------
+// ---- stream attributes --------------------------------------------------------------------------
 
-static CUresult get_attribute(struct context *ctx, CUstream stream, CUstreamAttrID id, CUstreamAttrValue *value)
+static CUresult get_attribute(struct context *ctx, CUstream stream, CUstreamAttrID id,
+                              CUstreamAttrValue *value)
 {
     const struct stream *s = stream_find(ctx, stream);
     if (!s)
@@ -177,7 +196,8 @@ CUresult cuStreamGetAttribute(CUstream stream, CUstreamAttrID id, CUstreamAttrVa
 }
 
 // Where results cannot tell the difference, an attribute is taken and forgotten.
-static CUresult set_attribute(struct context *ctx, CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value)
+static CUresult set_attribute(struct context *ctx, CUstream stream, CUstreamAttrID id,
+                              const CUstreamAttrValue *value)
 {
     struct stream *s = stream_find(ctx, stream);
     if (!s)
@@ -220,7 +240,7 @@ CUresult cuStreamCopyAttributes(CUstream to, CUstream from)
     IN_HEALTHY(copy_attributes(ctx, to, from));
 }
 
-// ---- profiler -----------------------------------------------------------------------------------------------------
+// ---- profiler -----------------------------------------------------------------------------------
 // There is none: switching it on and off succeeds, as it does under a driver that nobody profiles.
 
 CUresult cuProfilerStart(void)

@@ -1,8 +1,8 @@
 // Stream capture: work becomes graph nodes instead of running.
 //
-// A capture has an origin stream and those that joined it by waiting for an event recorded in it. Each stream keeps the
-// nodes that its next work depends on (tail). What a capture does not survive spoils it: everything after answers
-// STREAM_CAPTURE_INVALIDATED until its end.
+// A capture has an origin stream and those that joined it by waiting for an event recorded in it.
+// Each stream keeps the nodes that its next work depends on (tail). What a capture does not survive
+// spoils it: everything after answers STREAM_CAPTURE_INVALIDATED until its end.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ void capture_end(struct capture *c)
         graph_free(graph);
 }
 
-// ---- what captures forbid -----------------------------------------------------------------------------------------
+// ---- what captures forbid -----------------------------------------------------------------------
 
 CUresult capture_forbids(void)
 {
@@ -64,7 +64,8 @@ CUresult capture_forbids(void)
     for (struct context *ctx = driver.contexts; ctx; ctx = ctx->next)
         for (struct capture *c = ctx->captures; c; c = c->next) {
             const bool mine = c->thread == thread && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-            if (mine || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL)) {
+            if (mine || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                         thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL)) {
                 capture_spoil(c);
                 result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
             }
@@ -111,7 +112,7 @@ CUresult capture_isolation(struct stream *s)
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 }
 
-// ---- recording ----------------------------------------------------------------------------------------------------
+// ---- recording ----------------------------------------------------------------------------------
 
 static bool tail_set(struct stream *s, struct node *const *nodes, size_t count)
 {
@@ -158,8 +159,8 @@ CUresult capture_add(struct stream *s, struct work *work)
     }
     // A programmatic launch behind exactly one kernel depends on that kernel's trigger only.
     CUgraphEdgeData edge = {0};
-    const bool early = work->kind == WORK_LAUNCH && work->launch.programmatic && s->tail_count == 1 &&
-                       s->tail[0]->work->kind == WORK_LAUNCH;
+    const bool early = work->kind == WORK_LAUNCH && work->launch.programmatic &&
+                       s->tail_count == 1 && s->tail[0]->work->kind == WORK_LAUNCH;
     if (early) {
         edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
         edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
@@ -198,7 +199,8 @@ CUresult capture_wait(struct stream *s, struct event *event)
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
     if (s->capture)
-        return tail_merge(s, event->captured, event->captured_count) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+        return tail_merge(s, event->captured, event->captured_count) ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_OUT_OF_MEMORY;
     if (s == s->context->legacy) {
         capture_spoil(c);
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -209,9 +211,10 @@ CUresult capture_wait(struct stream *s, struct event *event)
     return CUDA_SUCCESS;
 }
 
-// ---- beginning and ending -----------------------------------------------------------------------------------------
+// ---- beginning and ending -----------------------------------------------------------------------
 
-static CUresult begin(struct context *ctx, CUstream stream, struct graph *into, CUstreamCaptureMode mode, struct capture **out)
+static CUresult begin(struct context *ctx, CUstream stream, struct graph *into,
+                      CUstreamCaptureMode mode, struct capture **out)
 {
     struct stream *s = stream_find(ctx, stream);
     if (!s)
@@ -253,8 +256,8 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
     IN_HEALTHY(begin_new(ctx, stream, mode));
 }
 
-static CUresult begin_into(struct context *ctx, CUstream stream, CUgraph handle, const CUgraphNode *from, size_t count,
-                           CUstreamCaptureMode mode)
+static CUresult begin_into(struct context *ctx, CUstream stream, CUgraph handle,
+                           const CUgraphNode *from, size_t count, CUstreamCaptureMode mode)
 {
     struct graph *graph = handle_find(HANDLE_GRAPH, handle);
     struct capture *c;
@@ -273,8 +276,9 @@ static CUresult begin_into(struct context *ctx, CUstream stream, CUgraph handle,
     return result;
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *from, const CUgraphEdgeData *edges,
-                                     size_t count, CUstreamCaptureMode mode)
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *from,
+                                     const CUgraphEdgeData *edges, size_t count,
+                                     CUstreamCaptureMode mode)
 {
     (void)edges;
     IN_HEALTHY(begin_into(ctx, stream, graph, from, count, mode));
@@ -289,7 +293,7 @@ static bool joined(const struct capture *c, const struct graph *graph)
         c->origin->tail[i]->mark = 1;
     for (bool more = true; more;) {
         more = false;
-        for (size_t i = graph->count; i-- > 0;)             // dependencies mostly come earlier: one pass does
+        for (size_t i = graph->count; i-- > 0;) // dependencies mostly come earlier: one pass does
             for (size_t k = 0; graph->nodes[i]->mark && k < graph->nodes[i]->from_count; k++)
                 if (!graph->nodes[i]->from[k]->mark)
                     graph->nodes[i]->from[k]->mark = more = true;
@@ -356,12 +360,13 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     IN_HEALTHY(end(ctx, stream, graph));
 }
 
-// ---- asking -------------------------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 static CUstreamCaptureStatus status_of(const struct stream *s)
 {
-    return !s->capture ? CU_STREAM_CAPTURE_STATUS_NONE
-           : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return !s->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+           : s->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                 : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 static CUresult is_capturing(struct context *ctx, CUstream stream, CUstreamCaptureStatus *status)
@@ -382,8 +387,9 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
     IN_HEALTHY(is_capturing(ctx, stream, status));
 }
 
-static CUresult info(struct context *ctx, CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                     const CUgraphNode **from, const CUgraphEdgeData **edges, size_t *count)
+static CUresult info(struct context *ctx, CUstream stream, CUstreamCaptureStatus *status,
+                     cuuint64_t *id, CUgraph *graph, const CUgraphNode **from,
+                     const CUgraphEdgeData **edges, size_t *count)
 {
     struct stream *s = stream_find(ctx, stream);
     CUresult result = is_capturing(ctx, stream, status);
@@ -413,19 +419,22 @@ static CUresult info(struct context *ctx, CUstream stream, CUstreamCaptureStatus
     return CUDA_SUCCESS;
 }
 
-CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **from,
-                      const CUgraphEdgeData **edges, size_t *count)
+CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                      CUgraph *graph, const CUgraphNode **from, const CUgraphEdgeData **edges,
+                      size_t *count)
 {
     IN_HEALTHY(info(ctx, stream, status, id, graph, from, edges, count));
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **from, const CUgraphEdgeData **edges, size_t *count)
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **from,
+                                   const CUgraphEdgeData **edges, size_t *count)
 {
     return capture_info(stream, status, id, graph, from, edges, count);
 }
 
-static CUresult update(struct context *ctx, CUstream stream, CUgraphNode *from, size_t count, unsigned flags)
+static CUresult update(struct context *ctx, CUstream stream, CUgraphNode *from, size_t count,
+                       unsigned flags)
 {
     struct stream *s = stream_find(ctx, stream);
     struct node **nodes;
@@ -436,15 +445,18 @@ static CUresult update(struct context *ctx, CUstream stream, CUgraphNode *from, 
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
         return CUDA_ERROR_INVALID_VALUE;
     const struct graph *graph = handle_find(HANDLE_GRAPH, s->capture->graph);
-    CUresult result = graph ? nodes_find(graph, from, count, &nodes) : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    CUresult result =
+        graph ? nodes_find(graph, from, count, &nodes) : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (result != CUDA_SUCCESS)
         return result;
-    const bool ok = flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES ? tail_set(s, nodes, count) : tail_merge(s, nodes, count);
+    const bool ok = flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES ? tail_set(s, nodes, count)
+                                                                : tail_merge(s, nodes, count);
     free(nodes);
     return ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *from, const CUgraphEdgeData *edges, size_t count,
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *from,
+                                              const CUgraphEdgeData *edges, size_t count,
                                               unsigned int flags)
 {
     (void)edges;

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- the calling thread's stack -----------------------------------------------------------------------------------
-// Handles, not pointers: a context destroyed elsewhere leaves a stale handle behind, which is then an error.
+// ---- the calling thread's stack -----------------------------------------------------------------
+// Handles, not pointers: a context destroyed elsewhere leaves a stale handle behind, which is then
+// an error.
 
 enum { STACK_MOST = 256 };
 
@@ -65,10 +66,15 @@ static CUresult set_current(CUcontext handle)
     return CUDA_SUCCESS;
 }
 
-// ---- making and unmaking ------------------------------------------------------------------------------------------
+// ---- making and unmaking ------------------------------------------------------------------------
 
 static const struct limits default_limits = {
-    .stack = 1024, .printf_fifo = 8650752, .malloc_heap = 8388608, .sync_depth = 2, .pending_launches = 2048, .l2_fetch = 64,
+    .stack = 1024,
+    .printf_fifo = 8650752,
+    .malloc_heap = 8388608,
+    .sync_depth = 2,
+    .pending_launches = 2048,
+    .l2_fetch = 64,
     .persisting_l2 = 11796480,
 };
 
@@ -131,7 +137,7 @@ static void context_free(struct context *ctx)
         module_free(ctx->modules);
     event_forget_context(ctx);
     for (struct image *image = ctx->images; image; image = image->next)
-        image->context = NULL;                  // still held by graphs; its variables go with the memory
+        image->context = NULL; // still held by graphs; its variables go with the memory
     machine_destroy(ctx->machine);
     mem_delete(ctx->mem);
     free(ctx->report);
@@ -142,8 +148,8 @@ static bool flags_ok(unsigned flags)
 {
     const unsigned schedule = flags & CU_CTX_SCHED_MASK;
     return !(flags & ~(unsigned)CU_CTX_FLAGS_MASK) &&
-           (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN || schedule == CU_CTX_SCHED_YIELD ||
-            schedule == CU_CTX_SCHED_BLOCKING_SYNC);
+           (schedule == CU_CTX_SCHED_AUTO || schedule == CU_CTX_SCHED_SPIN ||
+            schedule == CU_CTX_SCHED_YIELD || schedule == CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 static CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal, unsigned api_version)
@@ -163,7 +169,8 @@ static CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal, unsi
 // cuda.h no longer declares the older forms, but programs still ask for them.
 #pragma GCC visibility push(default)
 CUresult cuCtxCreate_v2(CUcontext *handle, unsigned int flags, CUdevice dev);
-CUresult cuCtxCreate_v3(CUcontext *handle, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice dev);
+CUresult cuCtxCreate_v3(CUcontext *handle, CUexecAffinityParam *params, int count,
+                        unsigned int flags, CUdevice dev);
 #pragma GCC visibility pop
 
 CUresult cuCtxCreate_v2(CUcontext *handle, unsigned int flags, CUdevice dev)
@@ -171,13 +178,15 @@ CUresult cuCtxCreate_v2(CUcontext *handle, unsigned int flags, CUdevice dev)
     IN_DRIVER(create(handle, flags, dev, 3020));
 }
 
-CUresult cuCtxCreate_v3(CUcontext *handle, CUexecAffinityParam *params, int count, unsigned int flags, CUdevice dev)
+CUresult cuCtxCreate_v3(CUcontext *handle, CUexecAffinityParam *params, int count,
+                        unsigned int flags, CUdevice dev)
 {
     (void)params;
     IN_DRIVER(count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : create(handle, flags, dev, 3020));
 }
 
-CUresult cuCtxCreate_v4(CUcontext *handle, CUctxCreateParams *params, unsigned int flags, CUdevice dev)
+CUresult cuCtxCreate_v4(CUcontext *handle, CUctxCreateParams *params, unsigned int flags,
+                        CUdevice dev)
 {
     if (params && (params->numExecAffinityParams || params->cigParams))
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -202,7 +211,7 @@ CUresult cuCtxDestroy_v2(CUcontext handle)
     IN_DRIVER(destroy(handle));
 }
 
-// ---- primary contexts ---------------------------------------------------------------------------------------------
+// ---- primary contexts ---------------------------------------------------------------------------
 
 static CUresult retain(CUcontext *handle, CUdevice ordinal)
 {
@@ -253,7 +262,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
     IN_DRIVER(release(dev));
 }
 
-// Ends the context, faults included; the next retain makes a fresh one. The count of retains is kept.
+// Ends the context, faults included; the next retain makes a fresh one. The count of retains is
+// kept.
 static CUresult reset(CUdevice ordinal)
 {
     struct device *device = device_find(ordinal);
@@ -303,7 +313,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
     IN_DRIVER(primary_flags(dev, flags));
 }
 
-// ---- the current context ------------------------------------------------------------------------------------------
+// ---- the current context ------------------------------------------------------------------------
 
 CUresult cuCtxPushCurrent_v2(CUcontext handle)
 {
@@ -339,7 +349,9 @@ static CUresult named(CUcontext handle, struct context **ctx)
     *ctx = handle ? context_find(handle) : context_current();
     if (*ctx)
         return CUDA_SUCCESS;
-    return handle ? CUDA_ERROR_INVALID_CONTEXT : context_stack_top() ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+    return handle                ? CUDA_ERROR_INVALID_CONTEXT
+           : context_stack_top() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                 : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 static CUresult get_device(CUcontext handle, CUdevice *dev)
@@ -454,7 +466,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     IN_CONTEXT(priority_range(least, greatest));
 }
 
-// ---- limits and preferences: kept and given back, without effect on the machine ------------------------------------
+// ---- limits and preferences: kept and given back, without effect on the machine -----------------
 
 static size_t *limit_of(struct context *ctx, CUlimit limit)
 {
@@ -475,7 +487,8 @@ static CUresult get_limit(struct context *ctx, size_t *value, CUlimit limit)
     if (!value || (unsigned)limit >= CU_LIMIT_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     if (limit == CU_LIMIT_SHMEM_SIZE)
-        *value = (size_t)device_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+        *value = (size_t)device_attribute(ctx->device,
+                                          CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     else if (limit == CU_LIMIT_CIG_ENABLED)
         *value = 0;
     else if (!at)
@@ -500,7 +513,8 @@ static CUresult set_limit(struct context *ctx, CUlimit limit, size_t value)
     if (limit == CU_LIMIT_STACK_SIZE)
         value = (value + 15) / 16 * 16;
     if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
-        const size_t most = (size_t)device_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
+        const size_t most =
+            (size_t)device_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE);
         value = value < most ? value : most;
     }
     *at = value;
@@ -553,7 +567,9 @@ CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
-    IN_CONTEXT((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+    IN_CONTEXT((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_SUCCESS);
 }
 
 CUresult cuCtxResetPersistingL2Cache(void)
@@ -561,7 +577,7 @@ CUresult cuCtxResetPersistingL2Cache(void)
     IN_HEALTHY(CUDA_SUCCESS);
 }
 
-// ---- peers --------------------------------------------------------------------------------------------------------
+// ---- peers --------------------------------------------------------------------------------------
 
 static CUresult peer(struct context *ctx, CUcontext handle, bool enable)
 {
@@ -571,7 +587,8 @@ static CUresult peer(struct context *ctx, CUcontext handle, bool enable)
     if (other == ctx)
         return CUDA_ERROR_INVALID_DEVICE;
     if (enable)
-        return mem_attach(ctx->mem, other->mem) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+        return mem_attach(ctx->mem, other->mem) ? CUDA_SUCCESS
+                                                : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     return mem_detach(ctx->mem, other->mem) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 

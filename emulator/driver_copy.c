@@ -1,4 +1,5 @@
-// Copies and fills: the checks when they are asked for, and the moving of bytes with their validity.
+// Copies and fills: the checks when they are asked for, and the moving of bytes with their
+// validity.
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 
@@ -7,9 +8,10 @@
 
 #include "valid.h"
 
-enum { POISON = 0xff };                 // what a copy to the host gives for bytes that nobody wrote: NaN in every format
+// What a copy to the host gives for bytes that nobody wrote: NaN in every format.
+enum { POISON = 0xff };
 
-// ---- addresses ----------------------------------------------------------------------------------------------------
+// ---- addresses ----------------------------------------------------------------------------------
 
 static bool device_range(uint64_t address)
 {
@@ -27,16 +29,21 @@ static bool resolve(struct context *ctx, uint64_t address, uint64_t bytes, struc
     const struct mem_block *block = memory_block(ctx, address);
     if (!block || bytes > block->size - (address - block->base))
         return false;
-    *ref = (struct mem_ref){block->bytes + (address - block->base), block->valid, address - block->base};
+    *ref = (struct mem_ref){block->bytes + (address - block->base), block->valid,
+                            address - block->base};
     return true;
 }
 
-// Bytes from the first to behind the last of slices x rows x width, 0 when they are too many to count.
-static uint64_t span(uint64_t slices, uint64_t height, uint64_t rows, uint64_t pitch, uint64_t width)
+// Bytes from the first to behind the last of slices x rows x width, 0 when they are too many to
+// count.
+static uint64_t span(uint64_t slices, uint64_t height, uint64_t rows, uint64_t pitch,
+                     uint64_t width)
 {
     uint64_t lines, bytes;
-    if (__builtin_mul_overflow(slices - 1, height, &lines) || __builtin_add_overflow(lines, rows - 1, &lines) ||
-        __builtin_mul_overflow(lines, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes) || bytes >> 62)
+    if (__builtin_mul_overflow(slices - 1, height, &lines) ||
+        __builtin_add_overflow(lines, rows - 1, &lines) ||
+        __builtin_mul_overflow(lines, pitch, &bytes) ||
+        __builtin_add_overflow(bytes, width, &bytes) || bytes >> 62)
         return 0;
     return bytes;
 }
@@ -65,13 +72,15 @@ CUresult copy_check(struct context *ctx, const struct copy *c)
 {
     if (c->width == 0 || c->rows == 0 || c->slices == 0)
         return CUDA_SUCCESS;
-    return side_ok(ctx, &c->to, c) && side_ok(ctx, &c->from, c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return side_ok(ctx, &c->to, c) && side_ok(ctx, &c->from, c) ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
 }
 
-// ---- moving bytes -------------------------------------------------------------------------------------------------
+// ---- moving bytes -------------------------------------------------------------------------------
 
 // One end of a row: host bytes, and validity if it is device memory.
-static bool row_place(struct context *ctx, const struct side *side, uint64_t at, size_t bytes, struct mem_ref *ref)
+static bool row_place(struct context *ctx, const struct side *side, uint64_t at, size_t bytes,
+                      struct mem_ref *ref)
 {
     if (side->host && !device_range(side->address)) {
         *ref = (struct mem_ref){(uint8_t *)(uintptr_t)(side->address + at), NULL, 0};
@@ -128,17 +137,20 @@ CUresult fill_check(struct context *ctx, const struct work *work)
 {
     const uint64_t width = work->fill.width, rows = work->fill.rows, pitch = work->fill.pitch;
     struct mem_ref ref;
-    if (work->fill.address % work->fill.element || (rows > 1 && (pitch < width || pitch % work->fill.element)))
+    if (work->fill.address % work->fill.element ||
+        (rows > 1 && (pitch < width || pitch % work->fill.element)))
         return CUDA_ERROR_INVALID_VALUE;
     if (width == 0 || rows == 0)
         return CUDA_SUCCESS;
     const uint64_t bytes = span(1, 1, rows, pitch, width);
-    return bytes && resolve(ctx, work->fill.address, bytes, &ref) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return bytes && resolve(ctx, work->fill.address, bytes, &ref) ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void fill_row(uint8_t *to, size_t bytes, uint32_t value, unsigned element)
 {
-    bool same = element == 1 || (value & 0xff) * (element == 2 ? 0x0101u : 0x01010101u) == (element == 2 ? value & 0xffff : value);
+    bool same = element == 1 || (value & 0xff) * (element == 2 ? 0x0101u : 0x01010101u) ==
+                                    (element == 2 ? value & 0xffff : value);
     if (same) {
         memset(to, (int)(value & 0xff), bytes);
         return;
@@ -161,7 +173,7 @@ CUresult fill_run(struct context *ctx, const struct work *work)
     return CUDA_SUCCESS;
 }
 
-// ---- submitting ---------------------------------------------------------------------------------------------------
+// ---- submitting ---------------------------------------------------------------------------------
 
 enum { SYNC = 1 };                      // the call returns when the work is done
 
@@ -216,7 +228,8 @@ static CUresult submit(struct context *ctx, CUstream stream, bool sync, const st
     return finish(ctx, stream, sync, work);
 }
 
-static CUresult linear(struct context *ctx, CUstream stream, bool sync, struct side to, struct side from, size_t bytes)
+static CUresult linear(struct context *ctx, CUstream stream, bool sync, struct side to,
+                       struct side from, size_t bytes)
 {
     to.pitch = from.pitch = bytes;
     to.height = from.height = 1;
@@ -286,27 +299,30 @@ static CUresult peers(CUcontext to, CUcontext from)
     return context_find(to) && context_find(from) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult peer(struct context *ctx, CUstream stream, bool sync, CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from,
-                     CUcontext from_ctx, size_t bytes)
+static CUresult peer(struct context *ctx, CUstream stream, bool sync, CUdeviceptr to,
+                     CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx, size_t bytes)
 {
     CUresult result = peers(to_ctx, from_ctx);
-    return result == CUDA_SUCCESS ? linear(ctx, stream, sync, on_device(to), on_device(from), bytes) : result;
+    return result == CUDA_SUCCESS ? linear(ctx, stream, sync, on_device(to), on_device(from), bytes)
+                                  : result;
 }
 
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx, size_t bytes)
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx,
+                      size_t bytes)
 {
     IN_HEALTHY(peer(ctx, 0, SYNC, to, to_ctx, from, from_ctx, bytes));
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx, size_t bytes, CUstream stream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx,
+                           size_t bytes, CUstream stream)
 {
     IN_HEALTHY(peer(ctx, stream, !SYNC, to, to_ctx, from, from_ctx, bytes));
 }
 
-// ---- two and three dimensions -------------------------------------------------------------------------------------
+// ---- two and three dimensions -------------------------------------------------------------------
 
-static CUresult place(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch, size_t height, size_t width, size_t x,
-                      size_t y, size_t z, struct side *side)
+static CUresult place(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
+                      size_t height, size_t width, size_t x, size_t y, size_t z, struct side *side)
 {
     if (pitch < width || pitch - width < x)
         return CUDA_ERROR_INVALID_VALUE;
@@ -340,11 +356,13 @@ static CUresult copy_2d(struct context *ctx, CUstream stream, bool sync, const C
     if (c.width == 0 || c.rows == 0)
         return CUDA_SUCCESS;
     // A pitch of 0 means rows that touch.
-    CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch ? p->dstPitch : p->dstXInBytes + c.width,
-                                p->Height, c.width, p->dstXInBytes, p->dstY, 0, &c.to);
+    CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice,
+                            p->dstPitch ? p->dstPitch : p->dstXInBytes + c.width, p->Height,
+                            c.width, p->dstXInBytes, p->dstY, 0, &c.to);
     if (result == CUDA_SUCCESS)
-        result = place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch ? p->srcPitch : p->srcXInBytes + c.width,
-                           p->Height, c.width, p->srcXInBytes, p->srcY, 0, &c.from);
+        result = place(p->srcMemoryType, p->srcHost, p->srcDevice,
+                       p->srcPitch ? p->srcPitch : p->srcXInBytes + c.width, p->Height, c.width,
+                       p->srcXInBytes, p->srcY, 0, &c.from);
     return result == CUDA_SUCCESS ? submit(ctx, stream, sync, &c) : result;
 }
 
@@ -370,11 +388,15 @@ CUresult copy_from_3d(const CUDA_MEMCPY3D *p, struct copy *c)
     *c = (struct copy){.width = p->WidthInBytes, .rows = p->Height, .slices = p->Depth};
     if (c->width == 0 || c->rows == 0 || c->slices == 0)
         return CUDA_SUCCESS;
-    CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch ? p->dstPitch : p->dstXInBytes + c->width,
-                                p->dstHeight ? p->dstHeight : p->dstY + c->rows, c->width, p->dstXInBytes, p->dstY, p->dstZ, &c->to);
+    CUresult result = place(p->dstMemoryType, p->dstHost, p->dstDevice,
+                            p->dstPitch ? p->dstPitch : p->dstXInBytes + c->width,
+                            p->dstHeight ? p->dstHeight : p->dstY + c->rows, c->width,
+                            p->dstXInBytes, p->dstY, p->dstZ, &c->to);
     if (result == CUDA_SUCCESS)
-        result = place(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch ? p->srcPitch : p->srcXInBytes + c->width,
-                           p->srcHeight ? p->srcHeight : p->srcY + c->rows, c->width, p->srcXInBytes, p->srcY, p->srcZ, &c->from);
+        result = place(p->srcMemoryType, p->srcHost, p->srcDevice,
+                       p->srcPitch ? p->srcPitch : p->srcXInBytes + c->width,
+                       p->srcHeight ? p->srcHeight : p->srcY + c->rows, c->width, p->srcXInBytes,
+                       p->srcY, p->srcZ, &c->from);
     return result;
 }
 
@@ -395,17 +417,32 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream stream)
     IN_HEALTHY(copy_3d(ctx, stream, !SYNC, p));
 }
 
-static CUresult copy_3d_peer(struct context *ctx, CUstream stream, bool sync, const CUDA_MEMCPY3D_PEER *p)
+static CUresult copy_3d_peer(struct context *ctx, CUstream stream, bool sync,
+                             const CUDA_MEMCPY3D_PEER *p)
 {
     CUresult result = p ? peers(p->dstContext, p->srcContext) : CUDA_ERROR_INVALID_VALUE;
     if (result != CUDA_SUCCESS)
         return result;
     const CUDA_MEMCPY3D q = {
-        .srcXInBytes = p->srcXInBytes, .srcY = p->srcY, .srcZ = p->srcZ, .srcMemoryType = p->srcMemoryType, .srcHost = p->srcHost,
-        .srcDevice = p->srcDevice, .srcPitch = p->srcPitch, .srcHeight = p->srcHeight,
-        .dstXInBytes = p->dstXInBytes, .dstY = p->dstY, .dstZ = p->dstZ, .dstMemoryType = p->dstMemoryType, .dstHost = p->dstHost,
-        .dstDevice = p->dstDevice, .dstPitch = p->dstPitch, .dstHeight = p->dstHeight,
-        .WidthInBytes = p->WidthInBytes, .Height = p->Height, .Depth = p->Depth,
+        .srcXInBytes = p->srcXInBytes,
+        .srcY = p->srcY,
+        .srcZ = p->srcZ,
+        .srcMemoryType = p->srcMemoryType,
+        .srcHost = p->srcHost,
+        .srcDevice = p->srcDevice,
+        .srcPitch = p->srcPitch,
+        .srcHeight = p->srcHeight,
+        .dstXInBytes = p->dstXInBytes,
+        .dstY = p->dstY,
+        .dstZ = p->dstZ,
+        .dstMemoryType = p->dstMemoryType,
+        .dstHost = p->dstHost,
+        .dstDevice = p->dstDevice,
+        .dstPitch = p->dstPitch,
+        .dstHeight = p->dstHeight,
+        .WidthInBytes = p->WidthInBytes,
+        .Height = p->Height,
+        .Depth = p->Depth,
     };
     return copy_3d(ctx, stream, sync, &q);
 }
@@ -420,10 +457,10 @@ CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream stream)
     IN_HEALTHY(copy_3d_peer(ctx, stream, !SYNC, p));
 }
 
-// ---- fills --------------------------------------------------------------------------------------------------------
+// ---- fills --------------------------------------------------------------------------------------
 
-static CUresult fill(struct context *ctx, CUstream stream, bool sync, CUdeviceptr to, size_t pitch, uint32_t value,
-                     unsigned element, size_t count, size_t rows)
+static CUresult fill(struct context *ctx, CUstream stream, bool sync, CUdeviceptr to, size_t pitch,
+                     uint32_t value, unsigned element, size_t count, size_t rows)
 {
     struct work *work = work_new(WORK_FILL);
     if (!work)
@@ -472,32 +509,38 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUst
     IN_HEALTHY(fill(ctx, stream, !SYNC, to, 0, value, 4, count, 1));
 }
 
-CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows)
+CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                         size_t rows)
 {
     IN_HEALTHY(fill(ctx, 0, SYNC, to, pitch, value, 1, width, rows));
 }
 
-CUresult cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows)
+CUresult cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                          size_t rows)
 {
     IN_HEALTHY(fill(ctx, 0, SYNC, to, pitch, value, 2, width, rows));
 }
 
-CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows)
+CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                          size_t rows)
 {
     IN_HEALTHY(fill(ctx, 0, SYNC, to, pitch, value, 4, width, rows));
 }
 
-CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows, CUstream stream)
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                           size_t rows, CUstream stream)
 {
     IN_HEALTHY(fill(ctx, stream, !SYNC, to, pitch, value, 1, width, rows));
 }
 
-CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows, CUstream stream)
+CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                            size_t rows, CUstream stream)
 {
     IN_HEALTHY(fill(ctx, stream, !SYNC, to, pitch, value, 2, width, rows));
 }
 
-CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows, CUstream stream)
+CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                            size_t rows, CUstream stream)
 {
     IN_HEALTHY(fill(ctx, stream, !SYNC, to, pitch, value, 4, width, rows));
 }

@@ -1,4 +1,5 @@
-// Devices: names, memory, attributes. The H200-like numbers were read from an H200 (driver 580, CUDA 13.0).
+// Devices: names, memory, attributes. The H200-like numbers were read from an H200 (driver 580,
+// CUDA 13.0).
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 
@@ -7,8 +8,8 @@
 
 #define AT(name, value) [CU_DEVICE_ATTRIBUTE_##name] = value
 
-// What is absent here, or was read as 0, is 0: textures, surfaces, managed memory, virtual memory management, sharing
-// between processes.
+// What is absent here, or was read as 0, is 0: textures, surfaces, managed memory, virtual memory
+// management, sharing between processes.
 static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     AT(MAX_THREADS_PER_BLOCK, 1024),
     AT(MAX_BLOCK_DIM_X, 1024),
@@ -62,7 +63,8 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     AT(NUMA_ID, -1),
 };
 
-// Where the B200-like part differs. Its memory, cache and clocks are those of published data sheets.
+// Where the B200-like part differs. Its memory, cache and clocks are those of published data
+// sheets.
 static const struct {
     CUdevice_attribute attribute;
     int value;
@@ -85,7 +87,8 @@ uint64_t device_memory(void)
 
 struct device *device_find(CUdevice ordinal)
 {
-    return ordinal >= 0 && (unsigned)ordinal < driver.config.devices ? &driver.devices[ordinal] : NULL;
+    return ordinal >= 0 && (unsigned)ordinal < driver.config.devices ? &driver.devices[ordinal]
+                                                                     : NULL;
 }
 
 int device_attribute(const struct device *device, CUdevice_attribute attribute)
@@ -135,7 +138,8 @@ static CUresult get_name(char *name, int room, CUdevice dev)
         return CUDA_ERROR_INVALID_VALUE;
     if (!device_find(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(name, (size_t)room, "%s (ptxmm emulator)", driver_part_is_b200() ? "NVIDIA B200" : "NVIDIA H200");
+    snprintf(name, (size_t)room, "%s (ptxmm emulator)",
+             driver_part_is_b200() ? "NVIDIA B200" : "NVIDIA H200");
     return CUDA_SUCCESS;
 }
 
@@ -216,9 +220,16 @@ static CUresult properties(CUdevprop *prop, CUdevice dev)
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
     *prop = (CUdevprop){
-        .maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64}, .maxGridSize = {2147483647, 65535, 65535},
-        .sharedMemPerBlock = 49152, .totalConstantMemory = 65536, .SIMDWidth = 32, .memPitch = 2147483647,
-        .regsPerBlock = 65536, .clockRate = device_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE), .textureAlign = 512,
+        .maxThreadsPerBlock = 1024,
+        .maxThreadsDim = {1024, 1024, 64},
+        .maxGridSize = {2147483647, 65535, 65535},
+        .sharedMemPerBlock = 49152,
+        .totalConstantMemory = 65536,
+        .SIMDWidth = 32,
+        .memPitch = 2147483647,
+        .regsPerBlock = 65536,
+        .clockRate = device_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        .textureAlign = 512,
     };
     return CUDA_SUCCESS;
 }
@@ -228,7 +239,7 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
     IN_DRIVER(properties(prop, dev));
 }
 
-// ---- bus addresses ------------------------------------------------------------------------------------------------
+// ---- bus addresses ------------------------------------------------------------------------------
 
 static CUresult bus_id(char *text, int room, CUdevice dev)
 {
@@ -264,7 +275,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
     IN_DRIVER(by_bus_id(dev, text));
 }
 
-// ---- peers --------------------------------------------------------------------------------------------------------
+// ---- peers --------------------------------------------------------------------------------------
 
 static CUresult can_access(int *can, CUdevice dev, CUdevice peer)
 {
@@ -281,18 +292,21 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
     IN_DRIVER(can_access(can, dev, peer));
 }
 
-static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
+static CUresult p2p_attribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from,
+                              CUdevice to)
 {
     if (!value || attribute < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
         attribute > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
         return CUDA_ERROR_INVALID_VALUE;
     if (!device_find(from) || !device_find(to) || from == to)
         return CUDA_ERROR_INVALID_DEVICE;
-    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED || attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from,
+                                 CUdevice to)
 {
     IN_DRIVER(p2p_attribute(value, attribute, from, to));
 }

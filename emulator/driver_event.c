@@ -1,4 +1,5 @@
-// Events. A record is numbered when it is enqueued; the event is complete when its last number is done.
+// Events. A record is numbered when it is enqueued; the event is complete when its last number is
+// done.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -33,7 +34,8 @@ void event_forget_capture(struct event *event)
 static CUresult create(struct context *ctx, CUevent *handle, unsigned flags)
 {
     const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    if (!handle || (flags & ~known) || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+    if (!handle || (flags & ~known) ||
+        ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_EVENT_INTERPROCESS)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -217,8 +219,8 @@ static CUresult elapsed(float *ms, CUevent start_handle, CUevent end_handle)
         return CUDA_ERROR_INVALID_VALUE;
     if (start->capture_id || end->capture_id)
         return CUDA_ERROR_CAPTURED_EVENT;
-    if (start->issued == 0 || end->issued == 0 || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) ||
-        start->context != end->context)
+    if (start->issued == 0 || end->issued == 0 ||
+        ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) || start->context != end->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if (start->context)
         stream_pump(start->context, true);

@@ -1,5 +1,6 @@
-// Executable graphs: a private clone in an order that respects the dependencies. A launch enqueues its nodes' work in that
-// order on one stream, so waits, callbacks and faults in a graph are those of a stream.
+// Executable graphs: a private clone in an order that respects the dependencies. A launch enqueues
+// its nodes' work in that order on one stream, so waits, callbacks and faults in a graph are those
+// of a stream.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -22,10 +23,12 @@ static bool order_all(struct graph *g)
     return true;
 }
 
-static CUresult instantiate(struct context *ctx, CUgraphExec *out, CUgraph handle, unsigned long long flags)
+static CUresult instantiate(struct context *ctx, CUgraphExec *out, CUgraph handle,
+                            unsigned long long flags)
 {
     const struct graph *g = handle_find(HANDLE_GRAPH, handle);
-    const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+    const unsigned long long known = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                     CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                      CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
     if (!out || !g || (flags & ~(known | CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)))
         return CUDA_ERROR_INVALID_VALUE;
@@ -56,19 +59,23 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     IN_HEALTHY(instantiate(ctx, exec, graph, flags));
 }
 
-static CUresult instantiate_with(struct context *ctx, CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
+static CUresult instantiate_with(struct context *ctx, CUgraphExec *out, CUgraph graph,
+                                 CUDA_GRAPH_INSTANTIATE_PARAMS *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = instantiate(ctx, out, graph, p->flags);
     p->hErrNode_out = NULL;
     p->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                    : result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-                    : handle_find(HANDLE_GRAPH, graph) ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE : CUDA_GRAPH_INSTANTIATE_ERROR;
+                    : result == CUDA_ERROR_NOT_SUPPORTED
+                        ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+                    : handle_find(HANDLE_GRAPH, graph) ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
+                                                       : CUDA_GRAPH_INSTANTIATE_ERROR;
     return result;
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
     IN_HEALTHY(instantiate_with(ctx, exec, graph, params));
 }
@@ -101,7 +108,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
     IN_DRIVER(get_flags(exec, flags));
 }
 
-// ---- launching ----------------------------------------------------------------------------------------------------
+// ---- launching ----------------------------------------------------------------------------------
 
 struct run {                    // the work of one launch, in order, before any of it is enqueued
     struct work **works;
@@ -128,7 +135,8 @@ static bool put(struct run *run, struct work *work, bool programmatic)
     return true;
 }
 
-// A kernel may overlap with the one enqueued right before it if that is all it depends on, by a programmatic edge.
+// A kernel may overlap with the one enqueued right before it if that is all it depends on, by a
+// programmatic edge.
 static bool overlaps(const struct node *n, const struct node *before)
 {
     return n->work->kind == WORK_LAUNCH && n->from_count == 1 && before && n->from[0] == before &&
@@ -182,7 +190,8 @@ static CUresult launch(struct context *ctx, CUgraphExec handle, CUstream stream)
         result = CUDA_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < run.count; i++)
         if (run.works[i]->kind == WORK_LAUNCH && run.works[i]->launch.image->context != s->context)
-            result = CUDA_ERROR_INVALID_CONTEXT;            // all kernels of a graph run in the stream's context
+            result =
+                CUDA_ERROR_INVALID_CONTEXT; // all kernels of a graph run in the stream's context
     for (size_t i = 0; i < run.count; i++) {
         struct work *work = run.works[i];
         if (result != CUDA_SUCCESS || s->context->fault) {
@@ -219,7 +228,7 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
     IN_HEALTHY(upload(ctx, exec, stream));
 }
 
-// ---- changing nodes -----------------------------------------------------------------------------------------------
+// ---- changing nodes -----------------------------------------------------------------------------
 
 // The clone of node `id` in an executable graph or one of its children.
 static struct node *find(const struct graph *g, uint64_t id)
@@ -242,7 +251,8 @@ static struct node *exec_node(CUgraphExec exec, CUgraphNode node)
     return e && n ? find(e->graph, n->id) : NULL;
 }
 
-static CUresult set(struct context *ctx, CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params)
+static CUresult set(struct context *ctx, CUgraphExec exec, CUgraphNode node,
+                    const CUgraphNodeParams *params)
 {
     struct node *n = exec_node(exec, node);
     struct work *work;
@@ -251,7 +261,8 @@ static CUresult set(struct context *ctx, CUgraphExec exec, CUgraphNode node, con
     CUresult result = work_from_params(ctx, params, n->work, &work);
     if (result != CUDA_SUCCESS)
         return result;
-    if (work->kind == WORK_CHILD && (work->child.graph->count != n->work->child.graph->count || !order_all(work->child.graph))) {
+    if (work->kind == WORK_CHILD && (work->child.graph->count != n->work->child.graph->count ||
+                                     !order_all(work->child.graph))) {
         work_drop(work);
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -265,40 +276,48 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNod
     IN_HEALTHY(set(ctx, exec, node, params));
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = {
-        p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes,
-        p->kernelParams, p->extra, p->kern, p->ctx}};
+    const CUgraphNodeParams params = {
+        .type = CU_GRAPH_NODE_TYPE_KERNEL,
+        .kernel = {p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY,
+                   p->blockDimZ, p->sharedMemBytes, p->kernelParams, p->extra, p->kern, p->ctx}};
     IN_HEALTHY(set(ctx, exec, node, &params));
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *p, CUcontext where)
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *p,
+                                        CUcontext where)
 {
     (void)where;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy = {.copyParams = *p}};
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                                      .memcpy = {.copyParams = *p}};
     IN_HEALTHY(set(ctx, exec, node, &params));
 }
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext where)
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMSET_NODE_PARAMS *p, CUcontext where)
 {
     (void)where;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMSET,
-                                      .memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, NULL}};
+    const CUgraphNodeParams params = {
+        .type = CU_GRAPH_NODE_TYPE_MEMSET,
+        .memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, NULL}};
     IN_HEALTHY(set(ctx, exec, node, &params));
 }
 
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p)
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                      const CUDA_HOST_NODE_PARAMS *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST, .host = {p->fn, p->userData}};
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_HOST,
+                                      .host = {p->fn, p->userData}};
     IN_HEALTHY(set(ctx, exec, node, &params));
 }
 
@@ -310,7 +329,8 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, 
 
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event)
 {
-    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .eventRecord = {event}};
+    const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                                      .eventRecord = {event}};
     IN_HEALTHY(set(ctx, exec, node, &params));
 }
 
@@ -353,10 +373,11 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned int 
     IN_DRIVER(get_enabled(exec, node, enabled));
 }
 
-// ---- update -------------------------------------------------------------------------------------------------------
+// ---- update -------------------------------------------------------------------------------------
 
 // Do two graphs with nodes in running order have the same shape? Where not, what differs.
-static CUgraphExecUpdateResult compare(const struct graph *have, const struct graph *want, const struct node **at)
+static CUgraphExecUpdateResult compare(const struct graph *have, const struct graph *want,
+                                       const struct node **at)
 {
     *at = NULL;
     if (have->count != want->count)
@@ -373,12 +394,14 @@ static CUgraphExecUpdateResult compare(const struct graph *have, const struct gr
         for (size_t k = 0; k < a->from_count; k++)
             if (a->from[k]->mark != b->from[k]->mark)
                 return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        if (a->work->kind == WORK_LAUNCH && a->work->launch.image->context != b->work->launch.image->context)
+        if (a->work->kind == WORK_LAUNCH &&
+            a->work->launch.image->context != b->work->launch.image->context)
             return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
     }
     for (size_t i = 0; i < have->count; i++)
         if (have->nodes[i]->work->kind == WORK_CHILD) {
-            CUgraphExecUpdateResult r = compare(have->nodes[i]->work->child.graph, want->nodes[i]->work->child.graph, at);
+            CUgraphExecUpdateResult r =
+                compare(have->nodes[i]->work->child.graph, want->nodes[i]->work->child.graph, at);
             if (r != CU_GRAPH_EXEC_UPDATE_SUCCESS)
                 return r;
         }
@@ -418,14 +441,16 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     if (!want)
         return CUDA_ERROR_OUT_OF_MEMORY;
     const struct node *at = NULL;
-    info->result = order_all(want) ? compare(e->graph, want, &at) : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    info->result = order_all(want) ? compare(e->graph, want, &at)
+                                   : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
     if (info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
         take(e->graph, want);
     for (size_t i = 0; at && i < g->count; i++)             // in terms of the caller's graph
         if (g->nodes[i]->id == origin_of(at))
             info->errorNode = g->nodes[i]->handle;
     graph_free(want);
-    return info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    return info->result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS
+                                                        : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)

@@ -3,7 +3,8 @@
 
 #include "program.h"
 
-void func_init(struct func *f, struct image *image, struct module *module, const struct function *function)
+void func_init(struct func *f, struct image *image, struct module *module,
+               const struct function *function)
 {
     f->image = image;
     f->module = module;
@@ -121,7 +122,8 @@ CUresult func_set(struct func *f, CUfunction_attribute attribute, int value)
         f->nonportable_cluster = value != 0;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        if (value < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT || value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+        if (value < CU_CLUSTER_SCHEDULING_POLICY_DEFAULT ||
+            value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
             return CUDA_ERROR_INVALID_VALUE;
         f->cluster_policy = value;
         return CUDA_SUCCESS;
@@ -140,7 +142,7 @@ CUresult func_param(const struct func *f, size_t index, size_t *offset, size_t *
     return CUDA_SUCCESS;
 }
 
-// ---- entry points -------------------------------------------------------------------------------------------------
+// ---- entry points -------------------------------------------------------------------------------
 
 static CUresult get(CUfunction handle, CUfunction_attribute attribute, int *value)
 {

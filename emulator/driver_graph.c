@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- making and unmaking ------------------------------------------------------------------------------------------
+// ---- making and unmaking ------------------------------------------------------------------------
 
 struct graph *graph_new(void)
 {
@@ -63,7 +63,8 @@ static bool link(struct node *n, struct node *from, const CUgraphEdgeData *edge)
     return true;
 }
 
-struct node *graph_add(struct graph *g, struct node *const *from, const CUgraphEdgeData *edges, size_t count, struct work *work)
+struct node *graph_add(struct graph *g, struct node *const *from, const CUgraphEdgeData *edges,
+                       size_t count, struct work *work)
 {
     if (g->count == g->room) {
         const size_t room = g->room ? 2 * g->room : 16;
@@ -116,14 +117,16 @@ struct graph *graph_clone(const struct graph *from)
     }
     for (size_t i = 0; i < from->count; i++)
         for (size_t k = 0; k < from->nodes[i]->from_count; k++)
-            if (!link(g->nodes[i], g->nodes[from->nodes[i]->from[k]->mark], &from->nodes[i]->edges[k])) {
+            if (!link(g->nodes[i], g->nodes[from->nodes[i]->from[k]->mark],
+                      &from->nodes[i]->edges[k])) {
                 graph_free(g);
                 return NULL;
             }
     return g;
 }
 
-// Kahn's: repeatedly takes the first node all of whose dependencies are taken. Keeps the order of creation where it can.
+// Kahn's: repeatedly takes the first node all of whose dependencies are taken. Keeps the order of
+// creation where it can.
 bool graph_reorder(struct graph *g)
 {
     struct node **order = malloc((g->count + 1) * sizeof *order);
@@ -152,7 +155,7 @@ bool graph_reorder(struct graph *g)
     return ok;
 }
 
-// ---- handles ------------------------------------------------------------------------------------------------------
+// ---- handles ------------------------------------------------------------------------------------
 
 struct node *node_find(CUgraphNode handle)
 {
@@ -160,7 +163,8 @@ struct node *node_find(CUgraphNode handle)
 }
 
 // All of the handles as nodes of the graph, in a list of the caller's.
-CUresult nodes_find(const struct graph *graph, const CUgraphNode *handles, size_t count, struct node ***out)
+CUresult nodes_find(const struct graph *graph, const CUgraphNode *handles, size_t count,
+                    struct node ***out)
 {
     if ((count && !handles) || count > graph->count)
         return CUDA_ERROR_INVALID_VALUE;
@@ -250,7 +254,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *node, CUgraphNode original, CUgraph
     IN_DRIVER(find_in_clone(node, original, graph));
 }
 
-// ---- asking -------------------------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 static bool any(const struct node *n)
 {
@@ -263,8 +267,10 @@ static bool root(const struct node *n)
     return n->from_count == 0;
 }
 
-// The usual two calls: without a list the number, with one as many as fit, the rest of the list cleared.
-static CUresult list(CUgraph handle, bool (*want)(const struct node *), CUgraphNode *nodes, size_t *count)
+// The usual two calls: without a list the number, with one as many as fit, the rest of the list
+// cleared.
+static CUresult list(CUgraph handle, bool (*want)(const struct node *), CUgraphNode *nodes,
+                     size_t *count)
 {
     const struct graph *g = graph_find(handle);
     if (!g || !count)
@@ -300,7 +306,8 @@ struct edge_list {
     size_t room, count;
 };
 
-static void edge_put(struct edge_list *l, const struct node *from, const struct node *to, const CUgraphEdgeData *edge)
+static void edge_put(struct edge_list *l, const struct node *from, const struct node *to,
+                     const CUgraphEdgeData *edge)
 {
     if (l->count < l->room) {
         if (l->from)
@@ -320,7 +327,8 @@ static CUresult edge_end(const struct edge_list *l, size_t *count)
     return CUDA_SUCCESS;
 }
 
-static CUresult edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+static CUresult edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
+                      size_t *count)
 {
     const struct graph *g = graph_find(handle);
     if (!g || !count || !from != !to)
@@ -332,12 +340,14 @@ static CUresult edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgrap
     return edge_end(&l, count);
 }
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+                            CUgraphEdgeData *data, size_t *count)
 {
     IN_DRIVER(edges(graph, from, to, data, count));
 }
 
-static CUresult dependencies(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+static CUresult dependencies(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
+                             size_t *count)
 {
     const struct node *n = node_find(handle);
     if (!n || !count)
@@ -348,12 +358,14 @@ static CUresult dependencies(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdge
     return edge_end(&l, count);
 }
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data,
+                                       size_t *count)
 {
     IN_DRIVER(dependencies(node, nodes, data, count));
 }
 
-static CUresult dependents(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+static CUresult dependents(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data,
+                           size_t *count)
 {
     const struct node *n = node_find(handle);
     if (!n || !count)
@@ -366,7 +378,8 @@ static CUresult dependents(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeDa
     return edge_end(&l, count);
 }
 
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data, size_t *count)
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes,
+                                         CUgraphEdgeData *data, size_t *count)
 {
     IN_DRIVER(dependents(node, nodes, data, count));
 }
@@ -385,7 +398,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
     IN_DRIVER(node_type(node, type));
 }
 
-// ---- changing -----------------------------------------------------------------------------------------------------
+// ---- changing -----------------------------------------------------------------------------------
 
 static size_t edge_at(const struct node *to, const struct node *from, const CUgraphEdgeData *edge)
 {
@@ -404,8 +417,8 @@ static void edge_remove(struct node *to, size_t k)
 }
 
 // Checks all pairs before it changes any.
-static CUresult link_all(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data, size_t count,
-                         bool add)
+static CUresult link_all(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                         const CUgraphEdgeData *data, size_t count, bool add)
 {
     const struct graph *g = graph_find(handle);
     if (!g || (count && (!from || !to)))
@@ -430,14 +443,14 @@ static CUresult link_all(CUgraph handle, const CUgraphNode *from, const CUgraphN
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
-                                   size_t count)
+CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                   const CUgraphEdgeData *data, size_t count)
 {
     IN_DRIVER(link_all(graph, from, to, data, count, true));
 }
 
-CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
-                                      size_t count)
+CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                      const CUgraphEdgeData *data, size_t count)
 {
     IN_DRIVER(link_all(graph, from, to, data, count, false));
 }
@@ -467,7 +480,7 @@ CUresult cuGraphDestroyNode(CUgraphNode node)
     IN_DRIVER(destroy_node(node));
 }
 
-// ---- user objects -------------------------------------------------------------------------------------------------
+// ---- user objects -------------------------------------------------------------------------------
 
 void user_object_release(struct user_object *object, unsigned count)
 {
@@ -483,9 +496,11 @@ void user_object_release(struct user_object *object, unsigned count)
     driver_in_callback = false;
 }
 
-static CUresult object_create(CUuserObject *out, void *user, CUhostFn destroy_it, unsigned refs, unsigned flags)
+static CUresult object_create(CUuserObject *out, void *user, CUhostFn destroy_it, unsigned refs,
+                              unsigned flags)
 {
-    if (!out || !destroy_it || refs == 0 || refs > INT32_MAX || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    if (!out || !destroy_it || refs == 0 || refs > INT32_MAX ||
+        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
         return CUDA_ERROR_INVALID_VALUE;
     struct user_object *object = calloc(1, sizeof *object);
     if (!object)
@@ -499,7 +514,8 @@ static CUresult object_create(CUuserObject *out, void *user, CUhostFn destroy_it
     return CUDA_SUCCESS;
 }
 
-CUresult cuUserObjectCreate(CUuserObject *object, void *user, CUhostFn destroy_it, unsigned int refs, unsigned int flags)
+CUresult cuUserObjectCreate(CUuserObject *object, void *user, CUhostFn destroy_it,
+                            unsigned int refs, unsigned int flags)
 {
     IN_DRIVER(object_create(object, user, destroy_it, refs, flags));
 }
@@ -543,7 +559,8 @@ static CUresult graph_retain(CUgraph graph, CUuserObject handle, unsigned count,
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                                 unsigned int flags)
 {
     IN_DRIVER(graph_retain(graph, object, count, flags));
 }

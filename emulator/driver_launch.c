@@ -1,4 +1,5 @@
-// Launches: every check the driver makes before a kernel may run, and the packing of its parameters.
+// Launches: every check the driver makes before a kernel may run, and the packing of its
+// parameters.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static unsigned volume(const unsigned v[3])
     return v[0] * v[1] * v[2];
 }
 
-// ---- parameters ---------------------------------------------------------------------------------------------------
+// ---- parameters ---------------------------------------------------------------------------------
 
 static CUresult params_from_buffer(struct launch_work *launch, void **extra)
 {
@@ -54,7 +55,7 @@ CUresult launch_set_params(struct launch_work *launch, void **params, void **ext
     return CUDA_SUCCESS;
 }
 
-// ---- attributes ---------------------------------------------------------------------------------------------------
+// ---- attributes ---------------------------------------------------------------------------------
 
 struct attributes {
     bool cluster_given;
@@ -87,8 +88,10 @@ static CUresult read_attribute(const CUlaunchAttribute *a, struct attributes *ou
         out->cluster_given = out->cluster[0] || out->cluster[1] || out->cluster[2];
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        return (unsigned)v->clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING
-                   ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        return (unsigned)v->clusterSchedulingPolicyPreference >
+                       CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
         out->programmatic = v->programmaticStreamSerializationAllowed != 0;
         return CUDA_SUCCESS;
@@ -102,7 +105,8 @@ static CUresult read_attribute(const CUlaunchAttribute *a, struct attributes *ou
         out->priority = v->priority;
         return CUDA_SUCCESS;
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-        return v->deviceUpdatableKernelNode.deviceUpdatable ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+        return v->deviceUpdatableKernelNode.deviceUpdatable ? CUDA_ERROR_NOT_SUPPORTED
+                                                            : CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -120,10 +124,11 @@ static CUresult read_attributes(const CUlaunchConfig *c, struct attributes *out)
     return CUDA_SUCCESS;
 }
 
-// ---- checks -------------------------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 // The cluster a launch gets: the attribute's, the function's, or 1 x 1 x 1.
-static CUresult choose_cluster(const struct func *f, const struct attributes *a, struct launch_work *launch)
+static CUresult choose_cluster(const struct func *f, const struct attributes *a,
+                               struct launch_work *launch)
 {
     const struct function *fn = f->function;
     const bool required = f->cluster[0] || f->cluster[1] || f->cluster[2];
@@ -138,8 +143,8 @@ static CUresult choose_cluster(const struct func *f, const struct attributes *a,
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     const uint64_t size = (uint64_t)c[0] * c[1] * c[2];
     const unsigned most = f->nonportable_cluster ? CLUSTER_CTAS : 8;
-    if (c[0] > CLUSTER_CTAS || c[1] > CLUSTER_CTAS || c[2] > CLUSTER_CTAS || size == 0 || size > most ||
-        (fn->maxclusterrank && size > fn->maxclusterrank))
+    if (c[0] > CLUSTER_CTAS || c[1] > CLUSTER_CTAS || c[2] > CLUSTER_CTAS || size == 0 ||
+        size > most || (fn->maxclusterrank && size > fn->maxclusterrank))
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     for (int i = 0; i < 3; i++)
         if (launch->grid[i] % c[i])
@@ -149,16 +154,19 @@ static CUresult choose_cluster(const struct func *f, const struct attributes *a,
     return CUDA_SUCCESS;
 }
 
-static CUresult check(const struct context *ctx, const struct func *f, const struct attributes *a, struct launch_work *launch)
+static CUresult check(const struct context *ctx, const struct func *f, const struct attributes *a,
+                      struct launch_work *launch)
 {
     const struct function *fn = f->function;
     const unsigned *g = launch->grid, *b = launch->block;
     if (g[0] == 0 || g[1] == 0 || g[2] == 0 || g[0] > 2147483647u || g[1] > 65535 || g[2] > 65535)
         return CUDA_ERROR_INVALID_VALUE;
-    if (b[0] == 0 || b[1] == 0 || b[2] == 0 || b[0] > 1024 || b[1] > 1024 || b[2] > 64 || volume(b) > func_threads_most(f))
+    if (b[0] == 0 || b[1] == 0 || b[2] == 0 || b[0] > 1024 || b[1] > 1024 || b[2] > 64 ||
+        volume(b) > func_threads_most(f))
         return CUDA_ERROR_INVALID_VALUE;
-    if (fn->reqntid[0] && (b[0] != fn->reqntid[0] || b[1] != (fn->reqntid[1] ? fn->reqntid[1] : 1) ||
-                           b[2] != (fn->reqntid[2] ? fn->reqntid[2] : 1)))
+    if (fn->reqntid[0] &&
+        (b[0] != fn->reqntid[0] || b[1] != (fn->reqntid[1] ? fn->reqntid[1] : 1) ||
+         b[2] != (fn->reqntid[2] ? fn->reqntid[2] : 1)))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = choose_cluster(f, a, launch);
     if (result != CUDA_SUCCESS)
@@ -169,15 +177,16 @@ static CUresult check(const struct context *ctx, const struct func *f, const str
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;                  // registers
     if (launch->explicit_cluster &&
         occupancy_clusters(ctx, f, volume(b), launch->smem, volume(launch->cluster)) == 0)
-        return CUDA_ERROR_INVALID_CLUSTER_SIZE;                     // no group of multiprocessors holds one
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE; // no group of multiprocessors holds one
     if (launch->cooperative &&
-        (uint64_t)g[0] * g[1] * g[2] > (uint64_t)ctx->device->sms * occupancy_blocks(f, volume(b), launch->smem))
+        (uint64_t)g[0] * g[1] * g[2] >
+            (uint64_t)ctx->device->sms * occupancy_blocks(f, volume(b), launch->smem))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     return CUDA_SUCCESS;
 }
 
-CUresult launch_build(struct context *ctx, const CUlaunchConfig *c, CUfunction handle, void **params, void **extra,
-                      struct work **out)
+CUresult launch_build(struct context *ctx, const CUlaunchConfig *c, CUfunction handle,
+                      void **params, void **extra, struct work **out)
 {
     CUresult result;
     struct attributes a = {0};
@@ -226,9 +235,10 @@ CUresult launch_build(struct context *ctx, const CUlaunchConfig *c, CUfunction h
     return result;
 }
 
-// ---- entry points -------------------------------------------------------------------------------------------------
+// ---- entry points -------------------------------------------------------------------------------
 
-static CUresult launch(struct context *ctx, const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+static CUresult launch(struct context *ctx, const CUlaunchConfig *config, CUfunction function,
+                       void **params, void **extra)
 {
     struct stream *s = config ? stream_find(ctx, config->hStream) : ctx->legacy;
     struct work *work;
@@ -249,8 +259,9 @@ static CUresult launch(struct context *ctx, const CUlaunchConfig *config, CUfunc
     return stream_submit(s, work);
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-                        unsigned int bz, unsigned int smem, CUstream stream, void **params, void **extra)
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                        unsigned int bx, unsigned int by, unsigned int bz, unsigned int smem,
+                        CUstream stream, void **params, void **extra)
 {
     const CUlaunchConfig config = {gx, gy, gz, bx, by, bz, smem, stream, NULL, 0};
     IN_HEALTHY(launch(ctx, &config, f, params, extra));
@@ -261,10 +272,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **par
     IN_HEALTHY(launch(ctx, config, f, params, extra));
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                                   unsigned int by, unsigned int bz, unsigned int smem, CUstream stream, void **params)
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                                   unsigned int bx, unsigned int by, unsigned int bz,
+                                   unsigned int smem, CUstream stream, void **params)
 {
-    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                   .value = {.cooperative = 1}};
     const CUlaunchConfig config = {gx, gy, gz, bx, by, bz, smem, stream, &attribute, 1};
     IN_HEALTHY(launch(ctx, &config, f, params, NULL));
 }

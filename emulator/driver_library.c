@@ -1,4 +1,5 @@
-// Libraries: PTX that every context translates for itself at first use, and kernels that name functions in all of them.
+// Libraries: PTX that every context translates for itself at first use, and kernels that name
+// functions in all of them.
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 
@@ -143,9 +144,10 @@ struct func *func_find(struct context *ctx, CUfunction handle, CUresult *result)
     return k ? library_function(k, ctx, result) : f;
 }
 
-// ---- loading ------------------------------------------------------------------------------------------------------
+// ---- loading ------------------------------------------------------------------------------------
 
-// Loading only keeps the text: what is wrong with it is the answer of the first call that needs a kernel.
+// Loading only keeps the text: what is wrong with it is the answer of the first call that needs a
+// kernel.
 static CUresult load(CUlibrary *out, const void *data)
 {
     if (!out || !data)
@@ -173,8 +175,9 @@ static CUresult load(CUlibrary *out, const void *data)
     return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values, unsigned int jit_count,
-                           CUlibraryOption *options, void **values, unsigned int count)
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
+                           void **jit_values, unsigned int jit_count, CUlibraryOption *options,
+                           void **values, unsigned int count)
 {
     (void)options, (void)values;
     if ((jit_count && (!jit_options || !jit_values)) || (count && !options))
@@ -195,8 +198,9 @@ static CUresult load_file(CUlibrary *out, const char *path)
     return result;
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit_options, void **jit_values,
-                               unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit_options,
+                               void **jit_values, unsigned int jit_count, CUlibraryOption *options,
+                               void **values, unsigned int count)
 {
     (void)options, (void)values;
     if ((jit_count && (!jit_options || !jit_values)) || (count && !options))
@@ -230,9 +234,10 @@ CUresult cuLibraryUnload(CUlibrary library)
     IN_DRIVER(unload(library));
 }
 
-// ---- contents -----------------------------------------------------------------------------------------------------
+// ---- contents -----------------------------------------------------------------------------------
 
-static CUresult in_context(struct context *ctx, CUlibrary handle, struct library **lib, struct module **m)
+static CUresult in_context(struct context *ctx, CUlibrary handle, struct library **lib,
+                           struct module **m)
 {
     *lib = handle_find(HANDLE_LIBRARY, handle);
     return *lib ? module_in(*lib, ctx, m) : CUDA_ERROR_INVALID_HANDLE;
@@ -277,7 +282,8 @@ CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
     IN_HEALTHY(get_module(ctx, module, library));
 }
 
-static CUresult get_global(struct context *ctx, CUdeviceptr *address, size_t *bytes, CUlibrary handle, const char *name)
+static CUresult get_global(struct context *ctx, CUdeviceptr *address, size_t *bytes,
+                           CUlibrary handle, const char *name)
 {
     struct library *lib;
     struct module *m;
@@ -285,7 +291,8 @@ static CUresult get_global(struct context *ctx, CUdeviceptr *address, size_t *by
     return result == CUDA_SUCCESS ? module_global(m, address, bytes, name) : result;
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+                            const char *name)
 {
     IN_HEALTHY(get_global(ctx, address, bytes, library, name));
 }
@@ -295,7 +302,8 @@ static CUresult get_managed(CUlibrary handle)
     return handle_find(HANDLE_LIBRARY, handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name)
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library,
+                             const char *name)
 {
     (void)address, (void)bytes, (void)name;
     IN_HEALTHY(get_managed(library));
@@ -335,7 +343,7 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibr
     IN_HEALTHY(enumerate(ctx, kernels, count, library));
 }
 
-// ---- kernels ------------------------------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 
 static CUresult get_function(struct context *ctx, CUfunction *out, CUkernel handle)
 {
@@ -392,7 +400,9 @@ CUresult cuKernelGetName(const char **name, CUkernel kernel)
 static struct func *for_device(struct context *ctx, CUkernel handle, CUdevice dev, CUresult *result)
 {
     struct kernel *k = handle_find(HANDLE_KERNEL, handle);
-    *result = !k ? CUDA_ERROR_INVALID_HANDLE : !device_find(dev) ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    *result = !k                  ? CUDA_ERROR_INVALID_HANDLE
+              : !device_find(dev) ? CUDA_ERROR_INVALID_DEVICE
+                                  : CUDA_SUCCESS;
     if (*result != CUDA_SUCCESS)
         return NULL;
     for (struct context *c = driver.contexts; c && ctx->device->ordinal != dev; c = c->next)
@@ -401,19 +411,22 @@ static struct func *for_device(struct context *ctx, CUkernel handle, CUdevice de
     return library_function(k, ctx, result);
 }
 
-static CUresult get_attribute(struct context *ctx, int *value, CUfunction_attribute attribute, CUkernel handle, CUdevice dev)
+static CUresult get_attribute(struct context *ctx, int *value, CUfunction_attribute attribute,
+                              CUkernel handle, CUdevice dev)
 {
     CUresult result;
     const struct func *f = for_device(ctx, handle, dev, &result);
     return f ? func_get(f, attribute, value) : result;
 }
 
-CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice dev)
+CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
+                              CUdevice dev)
 {
     IN_HEALTHY(get_attribute(ctx, value, attribute, kernel, dev));
 }
 
-static CUresult set_attribute(struct context *ctx, CUfunction_attribute attribute, int value, CUkernel handle, CUdevice dev)
+static CUresult set_attribute(struct context *ctx, CUfunction_attribute attribute, int value,
+                              CUkernel handle, CUdevice dev)
 {
     CUresult result;
     struct kernel *k = handle_find(HANDLE_KERNEL, handle);
@@ -445,7 +458,8 @@ static CUresult set_attribute(struct context *ctx, CUfunction_attribute attribut
     return CUDA_SUCCESS;
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice dev)
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                              CUdevice dev)
 {
     IN_HEALTHY(set_attribute(ctx, attribute, value, kernel, dev));
 }
@@ -464,7 +478,8 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
     IN_DRIVER(set_cache(kernel, config, dev));
 }
 
-static CUresult param_info(struct context *ctx, CUkernel handle, size_t index, size_t *offset, size_t *size)
+static CUresult param_info(struct context *ctx, CUkernel handle, size_t index, size_t *offset,
+                           size_t *size)
 {
     CUresult result;
     struct kernel *k = handle_find(HANDLE_KERNEL, handle);

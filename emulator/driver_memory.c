@@ -1,4 +1,5 @@
-// Allocation: device memory, page-locked host memory, pools, and what can be asked about an address.
+// Allocation: device memory, page-locked host memory, pools, and what can be asked about an
+// address.
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -14,7 +15,7 @@ struct host_block {
     uint64_t context;           // id of the context that made it
 };
 
-// ---- device memory ------------------------------------------------------------------------------------------------
+// ---- device memory ------------------------------------------------------------------------------
 
 static CUresult alloc(struct context *ctx, CUdeviceptr *out, size_t bytes, const char *name)
 {
@@ -38,9 +39,11 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
     IN_HEALTHY(alloc_sync(ctx, out, bytes));
 }
 
-static CUresult alloc_pitch(struct context *ctx, CUdeviceptr *out, size_t *pitch, size_t width, size_t rows, unsigned element)
+static CUresult alloc_pitch(struct context *ctx, CUdeviceptr *out, size_t *pitch, size_t width,
+                            size_t rows, unsigned element)
 {
-    if (!out || !pitch || width == 0 || rows == 0 || (element != 4 && element != 8 && element != 16) || width > SIZE_MAX / 2)
+    if (!out || !pitch || width == 0 || rows == 0 ||
+        (element != 4 && element != 8 && element != 16) || width > SIZE_MAX / 2)
         return CUDA_ERROR_INVALID_VALUE;
     const size_t p = (width + 511) / 512 * 512;
     size_t bytes;
@@ -52,7 +55,8 @@ static CUresult alloc_pitch(struct context *ctx, CUdeviceptr *out, size_t *pitch
     return result;
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t rows, unsigned int element)
+CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t rows,
+                            unsigned int element)
 {
     IN_HEALTHY(alloc_pitch(ctx, out, pitch, width, rows, element));
 }
@@ -136,7 +140,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
     IN_HEALTHY(range(ctx, base, size, address));
 }
 
-// ---- stream-ordered allocation and pools --------------------------------------------------------------------------
+// ---- stream-ordered allocation and pools --------------------------------------------------------
 
 static struct pool *pool_new(struct device *device)
 {
@@ -153,7 +157,8 @@ static struct pool *pool_new(struct device *device)
     return pool;
 }
 
-// Memory comes from the context; the allocation is usable at once, which is early but within the stream's order.
+// Memory comes from the context; the allocation is usable at once, which is early but within the
+// stream's order.
 static CUresult alloc_async(struct context *ctx, CUdeviceptr *out, size_t bytes, CUstream stream)
 {
     struct stream *s = stream_find(ctx, stream);
@@ -178,9 +183,11 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
     IN_HEALTHY(alloc_async(ctx, out, bytes, stream));
 }
 
-static CUresult alloc_from_pool(struct context *ctx, CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+static CUresult alloc_from_pool(struct context *ctx, CUdeviceptr *out, size_t bytes,
+                                CUmemoryPool pool, CUstream stream)
 {
-    return handle_find(HANDLE_POOL, pool) ? alloc_async(ctx, out, bytes, stream) : CUDA_ERROR_INVALID_VALUE;
+    return handle_find(HANDLE_POOL, pool) ? alloc_async(ctx, out, bytes, stream)
+                                          : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -267,7 +274,8 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 
 static CUresult create_pool(CUmemoryPool *out, const CUmemPoolProps *props)
 {
-    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -301,7 +309,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
     IN_DRIVER(destroy_pool(pool));
 }
 
-static CUresult pool_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value, bool set)
+static CUresult pool_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value,
+                               bool set)
 {
     struct pool *pool = handle_find(HANDLE_POOL, handle);
     if (!pool || !value)
@@ -315,7 +324,8 @@ static CUresult pool_attribute(CUmemoryPool handle, CUmemPool_attribute attribut
         return CUDA_SUCCESS;
     }
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-        memcpy(set ? (void *)&pool->threshold : value, set ? value : &pool->threshold, sizeof pool->threshold);
+        memcpy(set ? (void *)&pool->threshold : value, set ? value : &pool->threshold,
+               sizeof pool->threshold);
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
@@ -347,7 +357,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     IN_DRIVER(handle_find(HANDLE_POOL, pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-// ---- page-locked host memory --------------------------------------------------------------------------------------
+// ---- page-locked host memory --------------------------------------------------------------------
 
 static struct host_block *host_find(uint64_t address)
 {
@@ -357,16 +367,20 @@ static struct host_block *host_find(uint64_t address)
     return NULL;
 }
 
-static CUresult host_add(struct context *ctx, void *host, size_t bytes, unsigned flags, bool registered)
+static CUresult host_add(struct context *ctx, void *host, size_t bytes, unsigned flags,
+                         bool registered)
 {
     struct host_block *h = calloc(1, sizeof *h);
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!mem_map_host(driver.host, host, bytes, registered ? "cuMemHostRegister" : "cuMemHostAlloc")) {
+    if (!mem_map_host(driver.host, host, bytes,
+                      registered ? "cuMemHostRegister" : "cuMemHostAlloc")) {
         free(h);
         return registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *h = (struct host_block){driver.host_blocks, (uintptr_t)host, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP, registered, ctx->id};
+    *h = (struct host_block){
+        driver.host_blocks, (uintptr_t)host, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP,
+        registered,         ctx->id};
     driver.host_blocks = h;
     return CUDA_SUCCESS;
 }
@@ -381,7 +395,7 @@ static CUresult host_remove(struct context *ctx, void *host, bool registered)
         return registered && !h ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
     stream_pump(ctx, true);
     for (struct context *c = driver.contexts; c; c = c->next)
-        if (c->executing) {                     // the list may change while the lock is dropped: start again
+        if (c->executing) { // the list may change while the lock is dropped: start again
             context_quiet(c);
             c = driver.contexts;
             if (!c)
@@ -397,7 +411,8 @@ static CUresult host_remove(struct context *ctx, void *host, bool registered)
 
 static CUresult host_alloc(struct context *ctx, void **out, size_t bytes, unsigned flags)
 {
-    const unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    const unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     if (!out || (flags & ~known))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = capture_forbids();
@@ -451,7 +466,8 @@ static bool host_exists(const void *host, size_t bytes)
 
 static CUresult host_register(struct context *ctx, void *host, size_t bytes, unsigned flags)
 {
-    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
+    const unsigned known =
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!host || bytes == 0 || (flags & ~known) || !host_exists(host, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     return host_add(ctx, host, bytes, flags, true);
@@ -494,7 +510,7 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *host)
     IN_HEALTHY(host_flags(flags, host));
 }
 
-// ---- questions about an address -----------------------------------------------------------------------------------
+// ---- questions about an address -----------------------------------------------------------------
 
 #define ANSWER(type, value)                     \
     do {                                        \
@@ -564,14 +580,16 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 }
 
 // Many at once: what the address does not have is answered with zeros.
-static CUresult pointer_attributes(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+static CUresult pointer_attributes(unsigned count, CUpointer_attribute *attributes, void **data,
+                                   CUdeviceptr address)
 {
     if (count == 0 || !attributes || !data)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         if (pointer_attribute(data[i], attributes[i], address) == CUDA_SUCCESS)
             continue;
-        if (!data[i] || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+        if (!data[i] || attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+            attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
             return CUDA_ERROR_INVALID_VALUE;
         switch (attributes[i]) {
         case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -595,19 +613,23 @@ static CUresult pointer_attributes(unsigned count, CUpointer_attribute *attribut
     return CUDA_SUCCESS;
 }
 
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr address)
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+                                CUdeviceptr address)
 {
     IN_CONTEXT(pointer_attributes(count, attributes, data, address));
 }
 
-static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+static CUresult set_pointer_attribute(const void *value, CUpointer_attribute attribute,
+                                      CUdeviceptr address)
 {
-    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !mem_space_find(driver.space, address))
+    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+        !mem_space_find(driver.space, address))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;                        // every copy here is ordered already
 }
 
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr address)
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+                               CUdeviceptr address)
 {
     IN_CONTEXT(set_pointer_attribute(value, attribute, address));
 }

@@ -9,7 +9,7 @@
 #include "program.h"
 #include "valid.h"
 
-// ---- what was handed in -------------------------------------------------------------------------------------------
+// ---- what was handed in -------------------------------------------------------------------------
 
 enum { FATBIN_WRAPPER = 0x466243b1, FATBIN_PTX = 1 };
 #define FATBIN_MAGIC 0xba55ed50u
@@ -33,7 +33,8 @@ struct fatbin_entry {
 };
 
 // Finds the newest plain PTX text that the part can run.
-static CUresult fatbin_text(const uint8_t *data, const char **text, size_t *length, const char **why)
+static CUresult fatbin_text(const uint8_t *data, const char **text, size_t *length,
+                            const char **why)
 {
     const unsigned part = driver_part_is_b200() ? 100 : 90;
     struct fatbin_head head;
@@ -44,7 +45,8 @@ static CUresult fatbin_text(const uint8_t *data, const char **text, size_t *leng
     while ((size_t)(end - at) >= sizeof(struct fatbin_entry)) {
         struct fatbin_entry e;
         memcpy(&e, at, sizeof e);
-        if (e.head_bytes < sizeof e || e.head_bytes > (size_t)(end - at) || e.bytes > (size_t)(end - at) - e.head_bytes)
+        if (e.head_bytes < sizeof e || e.head_bytes > (size_t)(end - at) ||
+            e.bytes > (size_t)(end - at) - e.head_bytes)
             break;
         if (e.kind == FATBIN_PTX && (e.flags & FATBIN_COMPRESSED))
             *why = "the PTX in the fat binary is compressed (make it with --no-compress)";
@@ -107,7 +109,7 @@ CUresult image_text(const void *data, const char **text, size_t *length, const c
     return CUDA_ERROR_INVALID_IMAGE;
 }
 
-// ---- images -------------------------------------------------------------------------------------------------------
+// ---- images -------------------------------------------------------------------------------------
 
 static void write_word(uint8_t *to, unsigned bytes, uint64_t value)
 {
@@ -123,21 +125,24 @@ static bool place_symbols(struct image *image)
         if (s->size == 0)
             continue;
         const enum mem_kind kind = s->space == SP_CONST ? MEM_CONST : MEM_GLOBAL;
-        const struct mem_block *block = mem_alloc(image->context->mem, s->size, s->align, kind, s->name);
+        const struct mem_block *block =
+            mem_alloc(image->context->mem, s->size, s->align, kind, s->name);
         if (!block)
             return false;
         image->blocks[i] = s->address = block->base;
         if (s->init)
             memcpy(block->bytes, s->init, s->size);
-        valid_fill(block->valid, 0, s->size, true);         // variables without a value start as zeros
+        valid_fill(block->valid, 0, s->size, true); // variables without a value start as zeros
     }
     for (uint32_t i = 0; i < p->nsymbols; i++) {
         const struct symbol *s = &p->symbols[i];
         const struct mem_block *block = s->size ? mem_find(image->context->mem, s->address) : NULL;
         for (uint32_t k = 0; block && k < s->nrelocs; k++) {
             const struct reloc *r = &s->relocs[k];
-            const uint64_t value = r->function ? FUNCTION_ADDRESS + r->index : p->symbols[r->index].address;
-            write_word(block->bytes + r->offset, r->size, (value + (uint64_t)r->addend) >> r->shift);
+            const uint64_t value =
+                r->function ? FUNCTION_ADDRESS + r->index : p->symbols[r->index].address;
+            write_word(block->bytes + r->offset, r->size,
+                       (value + (uint64_t)r->addend) >> r->shift);
         }
     }
     return true;
@@ -182,15 +187,16 @@ CUresult image_new(struct context *ctx, const char *text, size_t length, struct 
         pthread_cond_broadcast(&driver.changed);
     if (status != LOAD_OK) {
         char report[sizeof error.file + sizeof error.message + sizeof error.text + 64];
-        snprintf(report, sizeof report, "%s:%u: error: %s%s%s", error.file, error.line, error.message, error.text[0] ? "\n    " : "",
-                 error.text);
+        snprintf(report, sizeof report, "%s:%u: error: %s%s%s", error.file, error.line,
+                 error.message, error.text[0] ? "\n    " : "", error.text);
         driver_report(ctx, report);
         return load_code(status);
     }
     const char *missing = unresolved(program);
     if (missing) {
         char report[512];
-        snprintf(report, sizeof report, "error: %s is declared extern and defined nowhere", missing);
+        snprintf(report, sizeof report, "error: %s is declared extern and defined nowhere",
+                 missing);
         driver_report(ctx, report);
         program_free(program);
         return CUDA_ERROR_INVALID_PTX;
@@ -234,7 +240,7 @@ void image_drop(struct image *image)
     free(image);
 }
 
-// ---- modules ------------------------------------------------------------------------------------------------------
+// ---- modules ------------------------------------------------------------------------------------
 
 CUresult module_load(struct context *ctx, const char *text, size_t length, struct module **out)
 {
@@ -290,7 +296,7 @@ struct func *module_function(struct module *m, const char *name)
     return f->handle ? f : NULL;
 }
 
-// ---- logs of the translator ---------------------------------------------------------------------------------------
+// ---- logs of the translator ---------------------------------------------------------------------
 
 struct logs {
     char *text[2];                      // error, info
@@ -298,7 +304,8 @@ struct logs {
     void **size[2];                     // where the length written is returned
 };
 
-static CUresult read_options(unsigned count, CUjit_option *options, void **values, struct logs *logs)
+static CUresult read_options(unsigned count, CUjit_option *options, void **values,
+                             struct logs *logs)
 {
     if (count && (!options || !values))
         return CUDA_ERROR_INVALID_VALUE;
@@ -338,7 +345,8 @@ static void write_logs(const struct logs *logs, const char *error)
     }
 }
 
-static CUresult load_data(struct context *ctx, CUmodule *out, const void *data, unsigned count, CUjit_option *options, void **values)
+static CUresult load_data(struct context *ctx, CUmodule *out, const void *data, unsigned count,
+                          CUjit_option *options, void **values)
 {
     struct logs logs = {0};
     const char *text = NULL, *why = NULL;
@@ -367,7 +375,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     IN_HEALTHY(load_data(ctx, module, image, 0, NULL, NULL));
 }
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
+                            CUjit_option *options, void **values)
 {
     IN_HEALTHY(load_data(ctx, module, image, count, options, values));
 }
@@ -457,7 +466,8 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     IN_HEALTHY(get_function(function, module, name));
 }
 
-CUresult module_global(const struct module *m, CUdeviceptr *address, size_t *bytes, const char *name)
+CUresult module_global(const struct module *m, CUdeviceptr *address, size_t *bytes,
+                       const char *name)
 {
     if (!name || (!address && !bytes))
         return CUDA_ERROR_INVALID_VALUE;
@@ -477,7 +487,8 @@ static CUresult get_global(CUdeviceptr *address, size_t *bytes, CUmodule handle,
     return m ? module_global(m, address, bytes, name) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module, const char *name)
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule module,
+                              const char *name)
 {
     IN_HEALTHY(get_global(address, bytes, module, name));
 }

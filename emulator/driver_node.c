@@ -1,7 +1,8 @@
 // Graph nodes: adding them, and asking for and changing what they do.
 //
-// Every entry point fills the one parameter struct there is for all node types; work_from_params checks it and makes the
-// work. A changed node gets new work, so whoever still holds the old one is not disturbed.
+// Every entry point fills the one parameter struct there is for all node types; work_from_params
+// checks it and makes the work. A changed node gets new work, so whoever still holds the old one is
+// not disturbed.
 #include "driver.h"
 
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 
 #include "program.h"
 
-// ---- work from parameters -----------------------------------------------------------------------------------------
+// ---- work from parameters -----------------------------------------------------------------------
 
-static CUresult kernel_work(struct context *ctx, const CUDA_KERNEL_NODE_PARAMS_v3 *p, const struct launch_work *old,
-                            struct work **work)
+static CUresult kernel_work(struct context *ctx, const CUDA_KERNEL_NODE_PARAMS_v3 *p,
+                            const struct launch_work *old, struct work **work)
 {
     CUlaunchAttribute attributes[3];
     unsigned count = 0;
@@ -32,7 +33,8 @@ static CUresult kernel_work(struct context *ctx, const CUDA_KERNEL_NODE_PARAMS_v
         attributes[count++].value.programmaticStreamSerializationAllowed = 1;
     }
     const CUlaunchConfig config = {
-        p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes, NULL, attributes, count,
+        p->gridDimX,  p->gridDimY,       p->gridDimZ, p->blockDimX, p->blockDimY,
+        p->blockDimZ, p->sharedMemBytes, NULL,        attributes,   count,
     };
     struct context *target = ctx;
     if (!p->func && p->ctx)
@@ -42,7 +44,8 @@ static CUresult kernel_work(struct context *ctx, const CUDA_KERNEL_NODE_PARAMS_v
     const struct func *f = handle_find(HANDLE_FUNCTION, p->func);
     if (f)
         target = f->image->context;
-    return launch_build(target, &config, p->func ? p->func : (CUfunction)(void *)p->kern, p->kernelParams, p->extra, work);
+    return launch_build(target, &config, p->func ? p->func : (CUfunction)(void *)p->kern,
+                        p->kernelParams, p->extra, work);
 }
 
 static CUresult copy_work(struct context *ctx, const CUDA_MEMCPY3D *p, struct work **work)
@@ -60,10 +63,11 @@ static CUresult copy_work(struct context *ctx, const CUDA_MEMCPY3D *p, struct wo
     return CUDA_SUCCESS;
 }
 
-static CUresult fill_work(struct context *ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *p, struct work **out)
+static CUresult fill_work(struct context *ctx, const CUDA_MEMSET_NODE_PARAMS_v2 *p,
+                          struct work **out)
 {
-    if ((p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || p->width == 0 || p->height == 0 ||
-        p->width > SIZE_MAX / 4)
+    if ((p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || p->width == 0 ||
+        p->height == 0 || p->width > SIZE_MAX / 4)
         return CUDA_ERROR_INVALID_VALUE;
     struct work *work = work_new(WORK_FILL);
     if (!work)
@@ -110,11 +114,13 @@ static CUresult child_work(CUgraph handle, struct work **work)
     return CUDA_SUCCESS;
 }
 
-CUresult work_from_params(struct context *ctx, const CUgraphNodeParams *p, const struct work *old, struct work **work)
+CUresult work_from_params(struct context *ctx, const CUgraphNodeParams *p, const struct work *old,
+                          struct work **work)
 {
     switch (p->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return kernel_work(ctx, &p->kernel, old && old->kind == WORK_LAUNCH ? &old->launch : NULL, work);
+        return kernel_work(ctx, &p->kernel, old && old->kind == WORK_LAUNCH ? &old->launch : NULL,
+                           work);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return copy_work(ctx, &p->memcpy.copyParams, work);
     case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -160,10 +166,10 @@ CUgraphNodeType work_node_type(const struct work *work)
     return CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
-// ---- adding -------------------------------------------------------------------------------------------------------
+// ---- adding -------------------------------------------------------------------------------------
 
-static CUresult add(struct context *ctx, CUgraphNode *out, CUgraph handle, const CUgraphNode *from, const CUgraphEdgeData *edges,
-                    size_t count, const CUgraphNodeParams *params)
+static CUresult add(struct context *ctx, CUgraphNode *out, CUgraph handle, const CUgraphNode *from,
+                    const CUgraphEdgeData *edges, size_t count, const CUgraphNodeParams *params)
 {
     struct graph *g = handle_find(HANDLE_GRAPH, handle);
     struct node **nodes;
@@ -190,17 +196,18 @@ static CUresult add(struct context *ctx, CUgraphNode *out, CUgraph handle, const
     return result;
 }
 
-CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, const CUgraphEdgeData *edges, size_t count,
-                           CUgraphNodeParams *params)
+CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                           const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
     IN_HEALTHY(add(ctx, node, graph, from, edges, count, params));
 }
 
 static CUgraphNodeParams kernel_params(const CUDA_KERNEL_NODE_PARAMS *p)
 {
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_KERNEL, .kernel = {
-        p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes,
-        p->kernelParams, p->extra, p->kern, p->ctx}};
+    return (CUgraphNodeParams){
+        .type = CU_GRAPH_NODE_TYPE_KERNEL,
+        .kernel = {p->func, p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY,
+                   p->blockDimZ, p->sharedMemBytes, p->kernelParams, p->extra, p->kern, p->ctx}};
 }
 
 static CUgraphNodeParams copy_params(const CUDA_MEMCPY3D *p)
@@ -210,8 +217,9 @@ static CUgraphNodeParams copy_params(const CUDA_MEMCPY3D *p)
 
 static CUgraphNodeParams fill_params(const CUDA_MEMSET_NODE_PARAMS *p)
 {
-    return (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMSET,
-                               .memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, NULL}};
+    return (CUgraphNodeParams){
+        .type = CU_GRAPH_NODE_TYPE_MEMSET,
+        .memset = {p->dst, p->pitch, p->value, p->elementSize, p->width, p->height, NULL}};
 }
 
 static CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS *p)
@@ -229,8 +237,8 @@ static CUgraphNodeParams event_params(CUgraphNodeType type, CUevent event)
     return params;
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count,
-                                 const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                                 size_t count, const CUDA_KERNEL_NODE_PARAMS *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -238,8 +246,8 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, const CUDA_MEMCPY3D *p,
-                              CUcontext where)
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                              size_t count, const CUDA_MEMCPY3D *p, CUcontext where)
 {
     (void)where;
     if (!p)
@@ -248,8 +256,8 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS *p, CUcontext where)
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                              size_t count, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext where)
 {
     (void)where;
     if (!p)
@@ -258,7 +266,8 @@ CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNod
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, const CUDA_HOST_NODE_PARAMS *p)
+CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count,
+                            const CUDA_HOST_NODE_PARAMS *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -266,37 +275,42 @@ CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, CUgraph child)
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                                  size_t count, CUgraph child)
 {
     const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph = {.graph = child}};
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count)
+CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                             size_t count)
 {
     const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, CUevent event)
+CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                                   size_t count, CUevent event)
 {
     const CUgraphNodeParams params = event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, CUevent event)
+CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                                 size_t count, CUevent event)
 {
     const CUgraphNodeParams params = event_params(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
     IN_HEALTHY(add(ctx, node, graph, from, NULL, count, &params));
 }
 
-// ---- changing -----------------------------------------------------------------------------------------------------
+// ---- changing -----------------------------------------------------------------------------------
 
 static CUresult set(struct context *ctx, CUgraphNode handle, const CUgraphNodeParams *params)
 {
     struct node *n = node_find(handle);
     struct work *work;
-    if (!n || !params || params->type != work_node_type(n->work) || params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    if (!n || !params || params->type != work_node_type(n->work) ||
+        params->type == CU_GRAPH_NODE_TYPE_GRAPH)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = work_from_params(ctx, params, n->work, &work);
     if (result == CUDA_SUCCESS) {
@@ -355,7 +369,7 @@ CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event)
     IN_HEALTHY(set(ctx, node, &params));
 }
 
-// ---- asking -------------------------------------------------------------------------------------------------------
+// ---- asking -------------------------------------------------------------------------------------
 
 static struct work *work_of(CUgraphNode handle, enum work_kind kind)
 {
@@ -380,9 +394,15 @@ static CUresult get_kernel(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *p)
         l->func->handle = handle_new(HANDLE_FUNCTION, l->func);
     *p = (CUDA_KERNEL_NODE_PARAMS){
         .func = l->func->handle,
-        .gridDimX = l->grid[0], .gridDimY = l->grid[1], .gridDimZ = l->grid[2],
-        .blockDimX = l->block[0], .blockDimY = l->block[1], .blockDimZ = l->block[2],
-        .sharedMemBytes = l->smem, .kernelParams = l->list, .ctx = l->image->context ? l->image->context->handle : NULL,
+        .gridDimX = l->grid[0],
+        .gridDimY = l->grid[1],
+        .gridDimZ = l->grid[2],
+        .blockDimX = l->block[0],
+        .blockDimY = l->block[1],
+        .blockDimZ = l->block[2],
+        .sharedMemBytes = l->smem,
+        .kernelParams = l->list,
+        .ctx = l->image->context ? l->image->context->handle : NULL,
     };
     return CUDA_SUCCESS;
 }
@@ -422,8 +442,12 @@ static CUresult get_fill(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *p)
     const struct work *work = work_of(handle, WORK_FILL);
     if (!work || !p)
         return CUDA_ERROR_INVALID_VALUE;
-    *p = (CUDA_MEMSET_NODE_PARAMS){work->fill.address, work->fill.pitch, work->fill.value, work->fill.element,
-                                   work->fill.width / work->fill.element, work->fill.rows};
+    *p = (CUDA_MEMSET_NODE_PARAMS){work->fill.address,
+                                   work->fill.pitch,
+                                   work->fill.value,
+                                   work->fill.element,
+                                   work->fill.width / work->fill.element,
+                                   work->fill.rows};
     return CUDA_SUCCESS;
 }
 
@@ -479,9 +503,10 @@ CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *event)
     IN_DRIVER(get_event(node, WORK_WAIT, event));
 }
 
-// ---- attributes of kernel nodes -----------------------------------------------------------------------------------
+// ---- attributes of kernel nodes -----------------------------------------------------------------
 
-static CUresult get_attribute(CUgraphNode handle, CUkernelNodeAttrID id, CUkernelNodeAttrValue *value)
+static CUresult get_attribute(CUgraphNode handle, CUkernelNodeAttrID id,
+                              CUkernelNodeAttrValue *value)
 {
     const struct work *work = work_of(handle, WORK_LAUNCH);
     if (!work || !value)
@@ -511,12 +536,14 @@ static CUresult get_attribute(CUgraphNode handle, CUkernelNodeAttrID id, CUkerne
     }
 }
 
-CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id, CUkernelNodeAttrValue *value)
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
+                                       CUkernelNodeAttrValue *value)
 {
     IN_DRIVER(get_attribute(node, id, value));
 }
 
-static CUresult set_attribute(CUgraphNode handle, CUkernelNodeAttrID id, const CUkernelNodeAttrValue *value)
+static CUresult set_attribute(CUgraphNode handle, CUkernelNodeAttrID id,
+                              const CUkernelNodeAttrValue *value)
 {
     struct work *work = work_of(handle, WORK_LAUNCH);
     if (!work || !value)
@@ -554,7 +581,8 @@ static CUresult set_attribute(CUgraphNode handle, CUkernelNodeAttrID id, const C
     }
 }
 
-CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id, const CUkernelNodeAttrValue *value)
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID id,
+                                       const CUkernelNodeAttrValue *value)
 {
     IN_HEALTHY(set_attribute(node, id, value));
 }

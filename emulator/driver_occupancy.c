@@ -7,13 +7,14 @@ unsigned occupancy_blocks(const struct func *f, unsigned threads, size_t smem)
 {
     if (threads == 0 || threads > 1024 || smem > func_smem_most())
         return 0;
-    return machine_occupancy(&driver.config.machine, f->image->program, f->function, threads, (unsigned)smem);
+    return machine_occupancy(&driver.config.machine, f->image->program, f->function, threads,
+                             (unsigned)smem);
 }
 
-// Clusters that fit a 132-SM H200 at once, by cluster size, for 1, 2, 4 and 8 CTAs per multiprocessor. GPCs differ in
-// their numbers of multiprocessors, so this is not a plain division. Read from the device, except for the row of 4 at
-// sizes that are no power of two. More than 8 CTAs per multiprocessor are not used for clusters; other numbers add up
-// (5 is 4 and 1).
+// Clusters that fit a 132-SM H200 at once, by cluster size, for 1, 2, 4 and 8 CTAs per
+// multiprocessor. GPCs differ in their numbers of multiprocessors, so this is not a plain division.
+// Read from the device, except for the row of 4 at sizes that are no power of two. More than 8 CTAs
+// per multiprocessor are not used for clusters; other numbers add up (5 is 4 and 1).
 static const uint16_t h200[4][CLUSTER_CTAS + 1] = {
     {0, 132, 66, 39, 30, 22, 17, 15, 15, 9, 7, 7, 7, 7, 7, 7, 7},
     {0, 264, 132, 79, 62, 47, 39, 32, 30, 23, 21, 16, 16, 14, 14, 14, 14},
@@ -21,7 +22,8 @@ static const uint16_t h200[4][CLUSTER_CTAS + 1] = {
     {0, 1056, 528, 327, 248, 193, 163, 139, 124, 102, 88, 81, 74, 67, 65, 58, 58},
 };
 
-unsigned occupancy_clusters(const struct context *ctx, const struct func *f, unsigned threads, size_t smem, unsigned size)
+unsigned occupancy_clusters(const struct context *ctx, const struct func *f, unsigned threads,
+                            size_t smem, unsigned size)
 {
     unsigned per_sm = occupancy_blocks(f, threads, smem);
     const unsigned sms = ctx->device->sms;
@@ -29,7 +31,7 @@ unsigned occupancy_clusters(const struct context *ctx, const struct func *f, uns
         return 0;
     if (per_sm > 8)
         per_sm = 8;
-    if (sms != 132)                             // other parts: groups of 16 multiprocessors, the last one what is left
+    if (sms != 132) // other parts: groups of 16 multiprocessors, the last one what is left
         return sms / 16 * (16 * per_sm / size) + sms % 16 * per_sm / size;
     unsigned n = 0;
     for (unsigned bit = 0; bit < 4; bit++)
@@ -38,9 +40,10 @@ unsigned occupancy_clusters(const struct context *ctx, const struct func *f, uns
     return n;
 }
 
-// ---- entry points -------------------------------------------------------------------------------------------------
+// ---- entry points -------------------------------------------------------------------------------
 
-static CUresult blocks(struct context *ctx, int *count, CUfunction handle, int threads, size_t smem, unsigned flags)
+static CUresult blocks(struct context *ctx, int *count, CUfunction handle, int threads, size_t smem,
+                       unsigned flags)
 {
     CUresult result;
     const struct func *f = func_find(ctx, handle, &result);
@@ -52,19 +55,21 @@ static CUresult blocks(struct context *ctx, int *count, CUfunction handle, int t
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction f, int threads, size_t smem)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *count, CUfunction f, int threads,
+                                                     size_t smem)
 {
     IN_HEALTHY(blocks(ctx, count, f, threads, smem, 0));
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction f, int threads, size_t smem, unsigned int flags)
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *count, CUfunction f, int threads,
+                                                              size_t smem, unsigned int flags)
 {
     IN_HEALTHY(blocks(ctx, count, f, threads, smem, flags));
 }
 
 // The largest CTA among those with the most threads resident.
-static CUresult block_size(struct context *ctx, int *grid, int *block, CUfunction handle, CUoccupancyB2DSize dynamic, size_t smem,
-                           int limit, unsigned flags)
+static CUresult block_size(struct context *ctx, int *grid, int *block, CUfunction handle,
+                           CUoccupancyB2DSize dynamic, size_t smem, int limit, unsigned flags)
 {
     CUresult result;
     const struct func *f = func_find(ctx, handle, &result);
@@ -90,18 +95,21 @@ static CUresult block_size(struct context *ctx, int *grid, int *block, CUfunctio
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f, CUoccupancyB2DSize dynamic, size_t smem, int limit)
+CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
+                                          CUoccupancyB2DSize dynamic, size_t smem, int limit)
 {
     IN_HEALTHY(block_size(ctx, grid, block, f, dynamic, smem, limit, 0));
 }
 
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f, CUoccupancyB2DSize dynamic, size_t smem,
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
+                                                   CUoccupancyB2DSize dynamic, size_t smem,
                                                    int limit, unsigned int flags)
 {
     IN_HEALTHY(block_size(ctx, grid, block, f, dynamic, smem, limit, flags));
 }
 
-static CUresult available_smem(struct context *ctx, size_t *bytes, CUfunction handle, int count, int threads)
+static CUresult available_smem(struct context *ctx, size_t *bytes, CUfunction handle, int count,
+                               int threads)
 {
     CUresult result;
     const struct func *f = func_find(ctx, handle, &result);
@@ -111,8 +119,9 @@ static CUresult available_smem(struct context *ctx, size_t *bytes, CUfunction ha
         return CUDA_ERROR_INVALID_VALUE;
     struct machine_limits limits;
     machine_limits(&driver.config.machine, &limits);
-    const unsigned fixed = f->function->static_smem;        // the driver leaves out what each CTA reserves
-    const unsigned share = limits.smem / (unsigned)count / limits.smem_granularity * limits.smem_granularity;
+    const unsigned fixed = f->function->static_smem; // the driver leaves out what each CTA reserves
+    const unsigned share =
+        limits.smem / (unsigned)count / limits.smem_granularity * limits.smem_granularity;
     size_t room = share > fixed ? share - fixed : 0;
     if (room + f->function->static_smem > limits.smem_cta)
         room = limits.smem_cta - f->function->static_smem;
@@ -122,7 +131,8 @@ static CUresult available_smem(struct context *ctx, size_t *bytes, CUfunction ha
     return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction f, int count, int threads)
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction f, int count,
+                                                 int threads)
 {
     IN_HEALTHY(available_smem(ctx, bytes, f, count, threads));
 }
@@ -145,7 +155,8 @@ static CUresult cluster_of(const CUlaunchConfig *c, const struct func *f, unsign
     *size = 0;
     if (v[0] == 0 && v[1] == 0 && v[2] == 0)
         return CUDA_SUCCESS;
-    if (v[0] == 0 || v[1] == 0 || v[2] == 0 || c->gridDimX % v[0] || c->gridDimY % v[1] || c->gridDimZ % v[2])
+    if (v[0] == 0 || v[1] == 0 || v[2] == 0 || c->gridDimX % v[0] || c->gridDimY % v[1] ||
+        c->gridDimZ % v[2])
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     const uint64_t volume = (uint64_t)v[0] * v[1] * v[2];
     if (volume > (f->nonportable_cluster ? CLUSTER_CTAS : 8u))
@@ -160,7 +171,8 @@ static unsigned threads_of(const CUlaunchConfig *c)
     return n > 1024 || n * c->blockDimZ > 1024 ? 0 : (unsigned)(n * c->blockDimZ);
 }
 
-static CUresult active_clusters(struct context *ctx, int *count, CUfunction handle, const CUlaunchConfig *c)
+static CUresult active_clusters(struct context *ctx, int *count, CUfunction handle,
+                                const CUlaunchConfig *c)
 {
     CUresult result;
     unsigned size;
@@ -180,7 +192,8 @@ CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction f, const CUlaunchCo
     IN_HEALTHY(active_clusters(ctx, count, f, config));
 }
 
-static CUresult cluster_size(struct context *ctx, int *size, CUfunction handle, const CUlaunchConfig *c)
+static CUresult cluster_size(struct context *ctx, int *size, CUfunction handle,
+                             const CUlaunchConfig *c)
 {
     CUresult result;
     const struct func *f = func_find(ctx, handle, &result);

@@ -1,9 +1,9 @@
-// Entry points that newer ones have replaced, for programs that were built against older headers or ask for older
-// versions. Each is a few words around its successor.
+// Entry points that newer ones have replaced, for programs that were built against older headers or
+// ask for older versions. Each is a few words around its successor.
 #define __CUDA_API_VERSION_INTERNAL             // cuda.h then declares them
 #include "driver.h"
 
-// ---- contexts, devices, streams, events ---------------------------------------------------------------------------
+// ---- contexts, devices, streams, events ---------------------------------------------------------
 
 CUresult cuCtxCreate(CUcontext *ctx, unsigned int flags, CUdevice dev)
 {
@@ -69,10 +69,11 @@ CUresult cuGetProcAddress(const char *name, void **pfn, int version, cuuint64_t 
 {
     CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     CUresult result = cuGetProcAddress_v2(name, pfn, version, flags, &status);
-    return result == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_ERROR_NOT_FOUND : result;
+    return result == CUDA_SUCCESS && status != CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_ERROR_NOT_FOUND
+                                                                           : result;
 }
 
-// ---- capture ------------------------------------------------------------------------------------------------------
+// ---- capture ------------------------------------------------------------------------------------
 
 CUresult cuStreamBeginCapture(CUstream stream)
 {
@@ -89,30 +90,38 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status, 
     return capture_info(stream, status, id, NULL, NULL, NULL, NULL);
 }
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-                                   const CUgraphNode **from, size_t *count)
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **from, size_t *count)
 {
     return capture_info(stream, status, id, graph, from, NULL, count);
 }
 
-CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *from, size_t count, unsigned int flags)
+CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *from, size_t count,
+                                           unsigned int flags)
 {
     return cuStreamUpdateCaptureDependencies_v2(stream, from, NULL, count, flags);
 }
 
-// ---- graphs -------------------------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 static CUDA_KERNEL_NODE_PARAMS_v2 newer(const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     return (CUDA_KERNEL_NODE_PARAMS_v2){
-        .func = p->func, .gridDimX = p->gridDimX, .gridDimY = p->gridDimY, .gridDimZ = p->gridDimZ, .blockDimX = p->blockDimX,
-        .blockDimY = p->blockDimY, .blockDimZ = p->blockDimZ, .sharedMemBytes = p->sharedMemBytes,
-        .kernelParams = p->kernelParams, .extra = p->extra,
+        .func = p->func,
+        .gridDimX = p->gridDimX,
+        .gridDimY = p->gridDimY,
+        .gridDimZ = p->gridDimZ,
+        .blockDimX = p->blockDimX,
+        .blockDimY = p->blockDimY,
+        .blockDimZ = p->blockDimZ,
+        .sharedMemBytes = p->sharedMemBytes,
+        .kernelParams = p->kernelParams,
+        .extra = p->extra,
     };
 }
 
-CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from,
+                              size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -126,9 +135,16 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1
     CUresult result = cuGraphKernelNodeGetParams_v2(node, p ? &params : NULL);
     if (result == CUDA_SUCCESS)
         *p = (CUDA_KERNEL_NODE_PARAMS_v1){
-            .func = params.func, .gridDimX = params.gridDimX, .gridDimY = params.gridDimY, .gridDimZ = params.gridDimZ,
-            .blockDimX = params.blockDimX, .blockDimY = params.blockDimY, .blockDimZ = params.blockDimZ,
-            .sharedMemBytes = params.sharedMemBytes, .kernelParams = params.kernelParams, .extra = params.extra,
+            .func = params.func,
+            .gridDimX = params.gridDimX,
+            .gridDimY = params.gridDimY,
+            .gridDimZ = params.gridDimZ,
+            .blockDimX = params.blockDimX,
+            .blockDimY = params.blockDimY,
+            .blockDimZ = params.blockDimZ,
+            .sharedMemBytes = params.sharedMemBytes,
+            .kernelParams = params.kernelParams,
+            .extra = params.extra,
         };
     return result;
 }
@@ -141,7 +157,8 @@ CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PAR
     return cuGraphKernelNodeSetParams_v2(node, &params);
 }
 
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p)
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS_v1 *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -149,7 +166,8 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
     return cuGraphExecKernelNodeSetParams_v2(exec, node, &params);
 }
 
-CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count, CUgraphNodeParams *params)
+CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *from, size_t count,
+                        CUgraphNodeParams *params)
 {
     return cuGraphAddNode_v2(node, graph, from, NULL, count, params);
 }
@@ -169,22 +187,26 @@ CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size
     return cuGraphNodeGetDependentNodes_v2(node, nodes, NULL, count);
 }
 
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                size_t count)
 {
     return cuGraphAddDependencies_v2(graph, from, to, NULL, count);
 }
 
-CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
+CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                   size_t count)
 {
     return cuGraphRemoveDependencies_v2(graph, from, to, NULL, count);
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t bytes)
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log,
+                            size_t bytes)
 {
     return cuGraphInstantiate_v2(exec, graph, node, log, bytes);
 }
 
-CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t bytes)
+CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log,
+                               size_t bytes)
 {
     if (node)
         *node = NULL;
@@ -193,7 +215,8 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *no
     return cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
-CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, CUgraphExecUpdateResult *what)
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node,
+                           CUgraphExecUpdateResult *what)
 {
     CUgraphExecUpdateResultInfo info = {0};
     CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);

@@ -1,5 +1,5 @@
-// Entry points by name, and those that only say they are missing. cuda.h is not included here: the table needs the
-// symbols' addresses, whatever their parameters.
+// Entry points by name, and those that only say they are missing. cuda.h is not included here: the
+// table needs the symbols' addresses, whatever their parameters.
 #include <stddef.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { NOT_SUPPORTED = 801 };
 
-// ---- what is missing ----------------------------------------------------------------------------------------------
+// ---- what is missing ----------------------------------------------------------------------------
 
 #define CALL(name, symbol, since)
 #define THREAD(name, symbol, since)
@@ -28,7 +28,7 @@ enum { NOT_SUPPORTED = 801 };
 #undef NO_CALL
 #undef NO_THREAD
 
-// ---- the table ----------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 #define CALL(name, symbol, since) int symbol(void);
 #define THREAD CALL
@@ -55,7 +55,8 @@ static const struct entry {
 #include "driver_api.def"
 };
 
-// The newest variant not newer than `version`; per-thread variants only if asked for, and then preferred.
+// The newest variant not newer than `version`; per-thread variants only if asked for, and then
+// preferred.
 static const struct entry *find(const char *name, int version, int thread, int *known)
 {
     const struct entry *best = NULL;
@@ -64,7 +65,8 @@ static const struct entry *find(const char *name, int version, int thread, int *
         if (strcmp(e->name, name) != 0 || (e->thread && !thread))
             continue;
         *known = 1;
-        if (e->since <= version && (!best || e->thread > best->thread || (e->thread == best->thread && e->since > best->since)))
+        if (e->since <= version && (!best || e->thread > best->thread ||
+                                    (e->thread == best->thread && e->since > best->since)))
             best = e;
     }
     return best;

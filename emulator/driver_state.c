@@ -16,16 +16,18 @@ struct driver driver = {
     .changed = PTHREAD_COND_INITIALIZER,
 };
 
-// ---- configuration ------------------------------------------------------------------------------------------------
+// ---- configuration ------------------------------------------------------------------------------
 
 static bool bad(const char *name, const char *value, const char *want)
 {
-    snprintf(driver.init_report, sizeof driver.init_report, "%s=%.100s: must be %s", name, value, want);
+    snprintf(driver.init_report, sizeof driver.init_report, "%s=%.100s: must be %s", name, value,
+             want);
     return false;
 }
 
 // Value of variable `name` as one of the words, its index in *out. Unset or empty leaves *out.
-static bool read_word(const char *name, const char *const *words, unsigned count, const char *want, unsigned *out)
+static bool read_word(const char *name, const char *const *words, unsigned count, const char *want,
+                      unsigned *out)
 {
     const char *value = getenv(name);
     if (!value || !*value)
@@ -38,7 +40,8 @@ static bool read_word(const char *name, const char *const *words, unsigned count
     return bad(name, value, want);
 }
 
-static bool read_number(const char *name, uint64_t least, uint64_t most, const char *want, uint64_t *out)
+static bool read_number(const char *name, uint64_t least, uint64_t most, const char *want,
+                        uint64_t *out)
 {
     const char *value = getenv(name);
     if (!value || !*value)
@@ -63,8 +66,10 @@ static bool read_config(struct config *config)
     if (!read_word("PTXMM_EMU_PART", parts, 2, "h200 or b200", &part))
         return false;
     sms = part ? 148 : 132;
-    if (!read_number("PTXMM_EMU_SMS", 1, 1024, "a number of multiprocessors from 1 to 1024", &sms) ||
-        !read_number("PTXMM_EMU_DEVICES", 1, DEVICES_MOST, "a number of devices from 1 to 16", &devices) ||
+    if (!read_number("PTXMM_EMU_SMS", 1, 1024, "a number of multiprocessors from 1 to 1024",
+                     &sms) ||
+        !read_number("PTXMM_EMU_DEVICES", 1, DEVICES_MOST, "a number of devices from 1 to 16",
+                     &devices) ||
         !read_number("PTXMM_EMU_SEED", 0, UINT64_MAX, "a number", &seed) ||
         !read_word("PTXMM_EMU_POLICY", policies, 3, "early, late or random", &policy) ||
         !read_word("PTXMM_EMU_MATH", bits, 2, "0 or 1", &math))
@@ -101,7 +106,8 @@ bool driver_part_is_b200(void)
     return driver.config.machine.part == PART_B200;
 }
 
-// A forked child has no contexts of its own and may not use its parent's: every call there is NOT_INITIALIZED.
+// A forked child has no contexts of its own and may not use its parent's: every call there is
+// NOT_INITIALIZED.
 static void fork_prepare(void)
 {
     pthread_mutex_lock(&driver.lock);
@@ -157,7 +163,7 @@ CUresult cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-// ---- entering and leaving -----------------------------------------------------------------------------------------
+// ---- entering and leaving -----------------------------------------------------------------------
 
 _Thread_local bool driver_in_callback;
 
@@ -207,12 +213,13 @@ uint64_t driver_thread(void)
     return number;
 }
 
-// ---- handles ------------------------------------------------------------------------------------------------------
+// ---- handles ------------------------------------------------------------------------------------
 //
 //   63 ......... 32 | 31 ....... 8 | 7 ..... 0
 //   generation      | slot         | kind
 //
-// The generation steps with every reuse of a slot, so a stale handle never finds the slot's next object.
+// The generation steps with every reuse of a slot, so a stale handle never finds the slot's next
+// object.
 struct slot {
     void *object;                   // NULL: free
     uint32_t generation, next_free;
@@ -250,7 +257,8 @@ static struct slot *slot_of(const void *handle)
     if (index == 0 || index >= driver.slot_count)
         return NULL;
     struct slot *slot = &driver.slots[index];
-    return slot->object && slot->generation == value >> 32 && slot->kind == (value & 0xff) ? slot : NULL;
+    return slot->object && slot->generation == value >> 32 && slot->kind == (value & 0xff) ? slot
+                                                                                           : NULL;
 }
 
 void *handle_find(enum handle_kind kind, const void *handle)
@@ -270,7 +278,7 @@ void handle_drop(const void *handle)
     driver.slot_free = (uint32_t)(slot - driver.slots);
 }
 
-// ---- reports ------------------------------------------------------------------------------------------------------
+// ---- reports ------------------------------------------------------------------------------------
 
 void driver_report(struct context *ctx, const char *text)
 {
@@ -281,7 +289,9 @@ void driver_report(struct context *ctx, const char *text)
             ctx->report = copy;
         }
     }
-    const char *path = driver.ready || driver.init_result == CUDA_SUCCESS ? driver.config.report_path : getenv("PTXMM_EMU_REPORT");
+    const char *path = driver.ready || driver.init_result == CUDA_SUCCESS
+                           ? driver.config.report_path
+                           : getenv("PTXMM_EMU_REPORT");
     if (!path || !*path)
         return;
     FILE *stream = strcmp(path, "-") == 0 ? stderr : fopen(path, "a");
@@ -305,21 +315,24 @@ void driver_missing(const char *symbol)
     pthread_mutex_unlock(&driver.lock);
 }
 
-// ---- entry points by name -----------------------------------------------------------------------------------------
+// ---- entry points by name -----------------------------------------------------------------------
 
-CUresult cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+CUresult cuGetProcAddress_v2(const char *name, void **pfn, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status)
 {
-    if (!name || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM || version > DRIVER_VERSION)
+    if (!name || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ||
+        version > DRIVER_VERSION)
         return CUDA_ERROR_INVALID_VALUE;
     int (*symbol)(void);
-    const int found = driver_entry(name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &symbol);
+    const int found = driver_entry(name, version,
+                                   flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &symbol);
     memcpy(pfn, &symbol, sizeof *pfn);
     if (status)
         *status = (CUdriverProcAddressQueryResult)found;
     return CUDA_SUCCESS;
 }
 
-// ---- the report of the calling thread's context ---------------------------------------------------------------------
+// ---- the report of the calling thread's context -------------------------------------------------
 
 // Each thread reads its own copy, which the next call of the same thread replaces.
 static void report_free(void *text)

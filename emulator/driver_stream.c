@@ -1,13 +1,14 @@
 // Streams: queues of work, and who runs it when.
 //
-// An item runs at once, in the call that enqueues it, if it is at the head of its stream and nothing has to be waited
-// for. What cannot run yet stays queued: behind a wait for an event or a memory value, behind a host callback (callbacks
-// run on a helper thread, never inside the caller), behind the default stream. A launch whose kernel triggers its
-// dependents early is held until its successor is known, so that a programmatic successor overlaps with it; every call
-// that waits, and the helper after a moment, lets it go.
+// An item runs at once, in the call that enqueues it, if it is at the head of its stream and
+// nothing has to be waited for. What cannot run yet stays queued: behind a wait for an event or a
+// memory value, behind a host callback (callbacks run on a helper thread, never inside the caller),
+// behind the default stream. A launch whose kernel triggers its dependents early is held until its
+// successor is known, so that a programmatic successor overlaps with it; every call that waits, and
+// the helper after a moment, lets it go.
 //
-// Order between streams: the legacy default stream waits for all earlier items of blocking streams and they for its
-// earlier items, by the number each item got when enqueued.
+// Order between streams: the legacy default stream waits for all earlier items of blocking streams
+// and they for its earlier items, by the number each item got when enqueued.
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -19,7 +20,7 @@
 
 enum { CHAIN_MOST = 32, POLL_MS = 1, HOLD_MS = 20 };
 
-// ---- streams ------------------------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 struct stream *stream_new(struct context *ctx, unsigned flags, int priority)
 {
@@ -98,7 +99,7 @@ static void sweep(struct context *ctx)
     }
 }
 
-// ---- choosing -----------------------------------------------------------------------------------------------------
+// ---- choosing -----------------------------------------------------------------------------------
 
 static bool blocking(const struct stream *s)
 {
@@ -116,7 +117,8 @@ static bool in_order(const struct context *ctx, const struct stream *s)
     return true;
 }
 
-// The stream whose head may run and was enqueued first; of callbacks if `callbacks`, else of everything but them.
+// The stream whose head may run and was enqueued first; of callbacks if `callbacks`, else of
+// everything but them.
 static struct stream *choose(struct context *ctx, bool all, bool callbacks)
 {
     struct stream *best = NULL;
@@ -126,13 +128,14 @@ static struct stream *choose(struct context *ctx, bool all, bool callbacks)
             continue;
         if (item->held && !all && !item->next)
             continue;
-        if ((!best || item->order < best->first->order) && in_order(ctx, s) && work_ready(ctx, item))
+        if ((!best || item->order < best->first->order) && in_order(ctx, s) &&
+            work_ready(ctx, item))
             best = s;
     }
     return best;
 }
 
-// ---- running ------------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 static uint64_t now_ns(void)
 {
@@ -261,7 +264,7 @@ void stream_rest(void)
     wait_ms(POLL_MS);
 }
 
-// ---- the helper ---------------------------------------------------------------------------------------------------
+// ---- the helper ---------------------------------------------------------------------------------
 
 static void callback(struct context *ctx, struct stream *s)
 {
@@ -326,9 +329,10 @@ bool stream_helper(struct context *ctx)
     return ctx->has_helper;
 }
 
-// ---- enqueueing and waiting ---------------------------------------------------------------------------------------
+// ---- enqueueing and waiting ---------------------------------------------------------------------
 
-CUresult stream_enqueue(struct stream *s, struct work *work, uint64_t event_number, bool programmatic)
+CUresult stream_enqueue(struct stream *s, struct work *work, uint64_t event_number,
+                        bool programmatic)
 {
     struct context *ctx = s->context;
     struct item *item = calloc(1, sizeof *item);
@@ -393,7 +397,7 @@ CUresult context_drain(struct context *ctx)
     return result;
 }
 
-// ---- entry points -------------------------------------------------------------------------------------------------
+// ---- entry points -------------------------------------------------------------------------------
 
 static CUresult create(struct context *ctx, CUstream *handle, unsigned flags, int priority)
 {

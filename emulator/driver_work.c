@@ -92,12 +92,14 @@ struct work *work_clone(const struct work *from)
     return work;
 }
 
-// ---- memory values ------------------------------------------------------------------------------------------------
+// ---- memory values ------------------------------------------------------------------------------
 
-static bool value_place(struct context *ctx, const struct work *work, bool write, struct mem_ref *ref)
+static bool value_place(struct context *ctx, const struct work *work, bool write,
+                        struct mem_ref *ref)
 {
     struct mem_cache cache = {0};
-    return mem_translate(ctx->mem, &cache, work->value.address, work->value.bytes, write, ref) == MEM_OK;
+    return mem_translate(ctx->mem, &cache, work->value.address, work->value.bytes, write, ref) ==
+           MEM_OK;
 }
 
 // The word may be page-locked host memory that another thread of the program is writing.
@@ -126,7 +128,8 @@ static bool value_reached(struct context *ctx, const struct work *work)
     const uint64_t have = value_read(&ref, work->value.bytes), want = work->value.value & mask;
     switch (work->value.flags & 0x3) {
     case CU_STREAM_WAIT_VALUE_GEQ:              // cyclic: the difference is not negative
-        return work->value.bytes == 4 ? (int32_t)(uint32_t)(have - want) >= 0 : (int64_t)(have - want) >= 0;
+        return work->value.bytes == 4 ? (int32_t)(uint32_t)(have - want) >= 0
+                                      : (int64_t)(have - want) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ:
         return have == want;
     case CU_STREAM_WAIT_VALUE_AND:
@@ -149,9 +152,10 @@ bool work_ready(struct context *ctx, const struct item *item)
     }
 }
 
-// ---- running ------------------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
-static CUresult run_launches(struct context *ctx, struct work *const *works, size_t count, struct trap *trap)
+static CUresult run_launches(struct context *ctx, struct work *const *works, size_t count,
+                             struct trap *trap)
 {
     if (!ctx->machine) {
         struct machine_config config = driver.config.machine;       // does not change after cuInit

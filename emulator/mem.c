@@ -1,5 +1,6 @@
-// Device memory. Blocks of one context live in a sorted array; the space of the process hands out addresses by moving a
-// cursor upward, so that an address freed long ago still answers "freed" and not somebody else's bytes.
+// Device memory. Blocks of one context live in a sorted array; the space of the process hands out
+// addresses by moving a cursor upward, so that an address freed long ago still answers "freed" and
+// not somebody else's bytes.
 #define _GNU_SOURCE
 #include "mem.h"
 #include "valid.h"
@@ -108,7 +109,7 @@ void mem_delete(struct mem *mem)
     free(mem);
 }
 
-// ---- lookup: all under mem->lock ----------------------------------------------------------------------------------
+// ---- lookup: all under mem->lock ----------------------------------------------------------------
 
 // Number of blocks whose base is at or below addr.
 static size_t upto(const struct mem *mem, uint64_t addr)
@@ -149,10 +150,12 @@ static bool insert(struct mem *mem, struct mem_block *b)
     return true;
 }
 
-// ---- address space ------------------------------------------------------------------------------------------------
+// ---- address space ------------------------------------------------------------------------------
 
-// Is [base - gap, end + gap) free of every block of the process? Under space->lock. If not, *after says where to go on.
-static bool range_free(struct mem_space *space, uint64_t base, uint64_t size, uint64_t gap, uint64_t *after)
+// Is [base - gap, end + gap) free of every block of the process? Under space->lock. If not, *after
+// says where to go on.
+static bool range_free(struct mem_space *space, uint64_t base, uint64_t size, uint64_t gap,
+                       uint64_t *after)
 {
     bool ok = true;
     for (struct mem *m = space->first; m && ok; m = m->next) {
@@ -204,14 +207,16 @@ static void *host_take(uint64_t size, uint64_t *mapped)
     *mapped = 0;
     if (size < PAGE_LEAST)
         return calloc(1, size);
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     *mapped = size;
     return p;
 }
 
-static struct mem_block *block_new(struct mem *mem, uint64_t size, enum mem_kind kind, const char *name)
+static struct mem_block *block_new(struct mem *mem, uint64_t size, enum mem_kind kind,
+                                   const char *name)
 {
     struct mem_block *b = calloc(1, sizeof *b);
     if (!b)
@@ -224,7 +229,8 @@ static struct mem_block *block_new(struct mem *mem, uint64_t size, enum mem_kind
     return b;
 }
 
-const struct mem_block *mem_alloc(struct mem *mem, uint64_t size, uint64_t align, enum mem_kind kind, const char *name)
+const struct mem_block *mem_alloc(struct mem *mem, uint64_t size, uint64_t align,
+                                  enum mem_kind kind, const char *name)
 {
     assert(size > 0 && kind != MEM_HOST && (align & (align - 1)) == 0);
     pthread_rwlock_wrlock(&mem->lock);
@@ -344,7 +350,7 @@ const struct mem_block *mem_space_find(struct mem_space *space, uint64_t addr)
     return b;
 }
 
-// ---- other contexts' memory ---------------------------------------------------------------------------------------
+// ---- other contexts' memory ---------------------------------------------------------------------
 
 static size_t attached_at(const struct mem *mem, const struct mem *other)
 {
@@ -357,7 +363,8 @@ static size_t attached_at(const struct mem *mem, const struct mem *other)
 bool mem_attach(struct mem *mem, struct mem *other)
 {
     pthread_rwlock_wrlock(&mem->lock);
-    bool fresh = mem != other && attached_at(mem, other) == mem->attached_count && mem->attached_count < ATTACH_MOST;
+    bool fresh = mem != other && attached_at(mem, other) == mem->attached_count &&
+                 mem->attached_count < ATTACH_MOST;
     if (fresh)
         mem->attached[mem->attached_count++] = other;
     pthread_rwlock_unlock(&mem->lock);
@@ -385,12 +392,13 @@ bool mem_attached(struct mem *mem, struct mem *other)
     return in;
 }
 
-// ---- translation --------------------------------------------------------------------------------------------------
+// ---- translation --------------------------------------------------------------------------------
 
-enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint64_t addr, uint64_t len, bool write,
-                                  struct mem_ref *ref)
+enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint64_t addr,
+                                  uint64_t len, bool write, struct mem_ref *ref)
 {
-    // Read before the lookup: a block that goes away meanwhile makes the cache entry stale, not wrong.
+    // Read before the lookup: a block that goes away meanwhile makes the cache entry stale, not
+    // wrong.
     uint64_t generation = atomic_load_explicit(&mem->head.generation, memory_order_acquire);
     const struct mem_block *b = mem_find(mem, addr);
     if (!b) {
@@ -422,7 +430,8 @@ enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint
     for (uint64_t k = 0; k < mem->freed_count && k < FREED_KEPT && fault == MEM_UNMAPPED; k++)
         if (addr - mem->freed[k].base < mem->freed[k].size)
             fault = MEM_FREED;
-    if (fault == MEM_UNMAPPED && i > 0 && addr - (mem->blocks[i - 1]->base + mem->blocks[i - 1]->size) < GAP_LEAST)
+    if (fault == MEM_UNMAPPED && i > 0 &&
+        addr - (mem->blocks[i - 1]->base + mem->blocks[i - 1]->size) < GAP_LEAST)
         fault = MEM_BEYOND;
     if (fault == MEM_UNMAPPED && i < mem->count && mem->blocks[i]->base - addr < GAP_LEAST)
         fault = MEM_BEFORE;
@@ -432,9 +441,11 @@ enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint
 
 static int block_words(const struct mem_block *b, char *text, size_t room)
 {
-    static const char *const kind[] = {"allocation", "page-locked host memory", "global variable", "constant variable"};
-    return snprintf(text, room, "%s %s%s#%llu of %llu bytes at 0x%llx", kind[b->kind], b->name, b->name[0] ? " " : "",
-                    (unsigned long long)b->serial, (unsigned long long)b->size, (unsigned long long)b->base);
+    static const char *const kind[] = {"allocation", "page-locked host memory", "global variable",
+                                       "constant variable"};
+    return snprintf(text, room, "%s %s%s#%llu of %llu bytes at 0x%llx", kind[b->kind], b->name,
+                    b->name[0] ? " " : "", (unsigned long long)b->serial,
+                    (unsigned long long)b->size, (unsigned long long)b->base);
 }
 
 void mem_explain(struct mem *mem, uint64_t addr, uint64_t len, bool write, char *text, size_t room)
@@ -442,8 +453,8 @@ void mem_explain(struct mem *mem, uint64_t addr, uint64_t len, bool write, char 
     struct mem_cache cache = {0};
     struct mem_ref ref;
     enum mem_fault fault = mem_translate_slow(mem, &cache, addr, len, write, &ref);
-    int n = snprintf(text, room, "%s of %llu bytes at 0x%llx", write ? "write" : "read", (unsigned long long)len,
-                     (unsigned long long)addr);
+    int n = snprintf(text, room, "%s of %llu bytes at 0x%llx", write ? "write" : "read",
+                     (unsigned long long)len, (unsigned long long)addr);
     if (n < 0 || (size_t)n >= room)
         return;
     text += n;
@@ -479,13 +490,15 @@ void mem_explain(struct mem *mem, uint64_t addr, uint64_t len, bool write, char 
                      (unsigned long long)(addr - below->base - below->size), words);
         break;
     case MEM_BEFORE:
-        snprintf(text, room, ": starts %llu bytes before %s", (unsigned long long)(above->base - addr), words);
+        snprintf(text, room, ": starts %llu bytes before %s",
+                 (unsigned long long)(above->base - addr), words);
         break;
     case MEM_FREED:
         for (uint64_t k = 0; k < mem->freed_count && k < FREED_KEPT; k++)
             if (addr - mem->freed[k].base < mem->freed[k].size)
                 snprintf(words, sizeof words, "allocation #%llu of %llu bytes at 0x%llx",
-                         (unsigned long long)mem->freed[k].serial, (unsigned long long)mem->freed[k].size,
+                         (unsigned long long)mem->freed[k].serial,
+                         (unsigned long long)mem->freed[k].size,
                          (unsigned long long)mem->freed[k].base);
         snprintf(text, room, ": in %s, which was freed", words);
         break;

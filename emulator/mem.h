@@ -1,16 +1,19 @@
-// Device memory of one context: allocations in an address space of its own, each with wide gaps on both sides, so that
-// every access outside an allocation is found and named. Each byte has a bit "somebody wrote me".
+// Device memory of one context: allocations in an address space of its own, each with wide gaps on
+// both sides, so that every access outside an allocation is found and named. Each byte has a bit
+// "somebody wrote me".
 //
-//   address space     0x700000000000 .. 0x780000000000 for device memory, shared by all contexts of the process, so
-//                     that an address names its owner; page-locked host memory appears at its own host address.
-//   block             base and size in the device's space, the host bytes behind it, the validity bitmap
+//   address space     0x700000000000 .. 0x780000000000 for device memory, shared by all contexts
+//                     of the process, so that an address names its owner; page-locked host memory
+//                     appears at its own host address.
+//   block             base and size in the device's space, the host bytes behind it, the validity
+//                     bitmap
 //
 //       gap      base                  base + size     gap
 //   . . . . . . .|#####################|. . . . . . . . . . .|######
 //
-// Locking: mem_alloc, mem_free and mem_find may be called from any thread. mem_translate may run beside mem_alloc; the
-// caller keeps mem_free away from a running grid of the same context (the driver frees between grids). Every user of
-// mem_translate brings its own struct mem_cache.
+// Locking: mem_alloc, mem_free and mem_find may be called from any thread. mem_translate may run
+// beside mem_alloc; the caller keeps mem_free away from a running grid of the same context (the
+// driver frees between grids). Every user of mem_translate brings its own struct mem_cache.
 #ifndef EMU_MEM_H
 #define EMU_MEM_H
 
@@ -68,40 +71,45 @@ struct mem_ref {
     uint64_t at;                // the index of the first byte's bit in it
 };
 
-// ---- spaces and allocations ---------------------------------------------------------------------------------------
+// ---- spaces and allocations ---------------------------------------------------------------------
 struct mem_space *mem_space_new(void);
 void mem_space_free(struct mem_space *space);                       // after all its mems
 struct mem *mem_new(struct mem_space *space, uint64_t capacity);
 void mem_delete(struct mem *mem);                                   // frees every block
 
-// A new block of `size` > 0 bytes at a multiple of `align` (power of two; at least 512), all bytes invalid. NULL: no memory.
-const struct mem_block *mem_alloc(struct mem *mem, uint64_t size, uint64_t align, enum mem_kind kind, const char *name);
-// Makes host memory [host, host+size) visible at its own address. NULL: overlaps something, or no memory.
+// A new block of `size` > 0 bytes at a multiple of `align` (power of two; at least 512), all bytes
+// invalid. NULL: no memory.
+const struct mem_block *mem_alloc(struct mem *mem, uint64_t size, uint64_t align,
+                                  enum mem_kind kind, const char *name);
+// Makes host memory [host, host+size) visible at its own address. NULL: overlaps something, or no
+// memory.
 const struct mem_block *mem_map_host(struct mem *mem, void *host, uint64_t size, const char *name);
 // Frees the block whose base is `base`; false when there is none.
 bool mem_free(struct mem *mem, uint64_t base);
 uint64_t mem_used(struct mem *mem);                                 // bytes of device memory in use
 uint64_t mem_capacity(const struct mem *mem);
 
-// Which block holds `addr`: in this context (mem_find), in any context of the process (mem_space_find). NULL: none.
+// Which block holds `addr`: in this context (mem_find), in any context of the process
+// (mem_space_find). NULL: none.
 const struct mem_block *mem_find(struct mem *mem, uint64_t addr);
 const struct mem_block *mem_space_find(struct mem_space *space, uint64_t addr);
 
-// Lets `mem` reach the blocks of `other` too (page-locked host memory, peer access). False: already, or no memory.
+// Lets `mem` reach the blocks of `other` too (page-locked host memory, peer access). False:
+// already, or no memory.
 bool mem_attach(struct mem *mem, struct mem *other);
 bool mem_detach(struct mem *mem, struct mem *other);
 bool mem_attached(struct mem *mem, struct mem *other);
 
-// ---- translation --------------------------------------------------------------------------------------------------
+// ---- translation --------------------------------------------------------------------------------
 struct mem_head {               // first member of struct mem: what the inline path needs
-    _Atomic uint64_t generation;                                    // steps whenever a block goes away
+    _Atomic uint64_t generation; // steps whenever a block goes away
 };
 
-enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint64_t addr, uint64_t len, bool write,
-                                  struct mem_ref *ref);
+enum mem_fault mem_translate_slow(struct mem *mem, struct mem_cache *cache, uint64_t addr,
+                                  uint64_t len, bool write, struct mem_ref *ref);
 // The bytes [addr, addr+len) for a grid: MEM_OK and *ref, or what is wrong with them.
-static inline enum mem_fault mem_translate(struct mem *mem, struct mem_cache *cache, uint64_t addr, uint64_t len,
-                                           bool write, struct mem_ref *ref)
+static inline enum mem_fault mem_translate(struct mem *mem, struct mem_cache *cache, uint64_t addr,
+                                           uint64_t len, bool write, struct mem_ref *ref)
 {
     const struct mem_block *b = cache->block;
     struct mem_head *head = (struct mem_head *)(void *)mem;
@@ -117,7 +125,8 @@ static inline enum mem_fault mem_translate(struct mem *mem, struct mem_cache *ca
     return mem_translate_slow(mem, cache, addr, len, write, ref);
 }
 
-// One sentence for a report: "16 bytes at 0x700000100200: starts 0 bytes past the end of allocation #3 (cuMemAlloc, ...)".
+// One sentence for a report: "16 bytes at 0x700000100200: starts 0 bytes past the end of allocation
+// #3 (cuMemAlloc, ...)".
 void mem_explain(struct mem *mem, uint64_t addr, uint64_t len, bool write, char *text, size_t room);
 
 #endif

@@ -1,19 +1,33 @@
-// Tensor maps: the driver's checks, the 128 bytes, and the fields that tensormap.replace rewrites in place.
+// Tensor maps: the driver's checks, the 128 bytes, and the fields that tensormap.replace rewrites
+// in place.
 #include "tmap.h"
 
 #include <string.h>
 
-// ---- the bytes ----------------------------------------------------------------------------------------------------
+// ---- the bytes ----------------------------------------------------------------------------------
 //
-//   word 8, bit  19..31   17 18     16          15     13 14     11 12        7..10      4..6       0..3
-//                0        L2        tf32        fill   swizzle   interleave   element    rank - 1   0
-//                         promotion conversion                                type
+//   word 8, bit  19..31  17 18      16         15    13 14    11 12       7..10    4..6      0..3
+//                0       L2         tf32       fill  swizzle  interleave  element  rank - 1  0
+//                        promotion  conversion                            type
 //
 // TFLOAT32 is stored as F32 plus bit 16, TFLOAT32_FTZ as F32_FTZ plus bit 16.
 enum {
-    AT_ADDRESS = 0, AT_WORD = 8, AT_STRIDE = 12, AT_STRIDE_HIGH = 28, AT_DIM = 32, AT_ELEMENT_STRIDE = 52, AT_BOX = 55,
-    AT_BOX_BYTES = 64, AT_PERIOD = 72,
-    RANK_BIT = 4, TYPE_BIT = 7, INTERLEAVE_BIT = 11, SWIZZLE_BIT = 13, FILL_BIT = 15, TF32_BIT = 16, L2_BIT = 17,
+    AT_ADDRESS = 0,
+    AT_WORD = 8,
+    AT_STRIDE = 12,
+    AT_STRIDE_HIGH = 28,
+    AT_DIM = 32,
+    AT_ELEMENT_STRIDE = 52,
+    AT_BOX = 55,
+    AT_BOX_BYTES = 64,
+    AT_PERIOD = 72,
+    RANK_BIT = 4,
+    TYPE_BIT = 7,
+    INTERLEAVE_BIT = 11,
+    SWIZZLE_BIT = 13,
+    FILL_BIT = 15,
+    TF32_BIT = 16,
+    L2_BIT = 17,
 };
 
 static uint32_t get32(const uint8_t *map, size_t at)
@@ -65,32 +79,45 @@ static void put_element_stride(uint8_t *map, unsigned i, uint32_t stride)
 static void put_type(uint8_t *map, enum tmap_type type)
 {
     const bool tf32 = type == TMAP_TF32 || type == TMAP_TF32_FTZ;
-    const enum tmap_type stored = type == TMAP_TF32 ? TMAP_F32 : type == TMAP_TF32_FTZ ? TMAP_F32_FTZ : type;
+    const enum tmap_type stored = type == TMAP_TF32       ? TMAP_F32
+                                  : type == TMAP_TF32_FTZ ? TMAP_F32_FTZ
+                                                          : type;
     put_field(map, TYPE_BIT, 4, stored);
     put_field(map, TF32_BIT, 1, tf32);
 }
 
 enum { SMEM_OF_SM = 233472 };
 
-// ---- types --------------------------------------------------------------------------------------------------------
+// ---- types --------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
     uint8_t bytes;
     bool floating;
 } types[TMAP_TYPES] = {
-    [TMAP_U8] = {"u8", 1, false},             [TMAP_U16] = {"u16", 2, false},         [TMAP_U32] = {"u32", 4, false},
-    [TMAP_S32] = {"s32", 4, false},           [TMAP_U64] = {"u64", 8, false},         [TMAP_S64] = {"s64", 8, false},
-    [TMAP_F16] = {"f16", 2, true},            [TMAP_F32] = {"f32", 4, true},          [TMAP_F32_FTZ] = {"f32.ftz", 4, true},
-    [TMAP_F64] = {"f64", 8, true},            [TMAP_BF16] = {"bf16", 2, true},        [TMAP_TF32] = {"tf32", 4, true},
-    [TMAP_TF32_FTZ] = {"tf32.ftz", 4, true},  [TMAP_4X16] = {"b4x16", 0, false},
-    [TMAP_4X16_P64] = {"b4x16_p64", 0, false}, [TMAP_6X16_P32] = {"b6x16_p32", 0, false},
+    [TMAP_U8] = {"u8", 1, false},
+    [TMAP_U16] = {"u16", 2, false},
+    [TMAP_U32] = {"u32", 4, false},
+    [TMAP_S32] = {"s32", 4, false},
+    [TMAP_U64] = {"u64", 8, false},
+    [TMAP_S64] = {"s64", 8, false},
+    [TMAP_F16] = {"f16", 2, true},
+    [TMAP_F32] = {"f32", 4, true},
+    [TMAP_F32_FTZ] = {"f32.ftz", 4, true},
+    [TMAP_F64] = {"f64", 8, true},
+    [TMAP_BF16] = {"bf16", 2, true},
+    [TMAP_TF32] = {"tf32", 4, true},
+    [TMAP_TF32_FTZ] = {"tf32.ftz", 4, true},
+    [TMAP_4X16] = {"b4x16", 0, false},
+    [TMAP_4X16_P64] = {"b4x16_p64", 0, false},
+    [TMAP_6X16_P32] = {"b6x16_p32", 0, false},
 };
 
 // CUtensorMapDataType to the device's numbering.
 static const uint8_t api_types[] = {
-    TMAP_U8, TMAP_U16, TMAP_U32, TMAP_S32, TMAP_U64, TMAP_S64, TMAP_F16, TMAP_F32, TMAP_F64, TMAP_BF16, TMAP_F32_FTZ,
-    TMAP_TF32, TMAP_TF32_FTZ, TMAP_4X16, TMAP_4X16_P64, TMAP_6X16_P32,
+    TMAP_U8,       TMAP_U16,  TMAP_U32,      TMAP_S32,      TMAP_U64,     TMAP_S64,
+    TMAP_F16,      TMAP_F32,  TMAP_F64,      TMAP_BF16,     TMAP_F32_FTZ, TMAP_TF32,
+    TMAP_TF32_FTZ, TMAP_4X16, TMAP_4X16_P64, TMAP_6X16_P32,
 };
 
 uint32_t tmap_type_bytes(enum tmap_type type)
@@ -113,7 +140,7 @@ static uint32_t swizzle_span(uint32_t swizzle)
     return swizzle == TMAP_SWIZZLE_32B ? 32 : swizzle == TMAP_SWIZZLE_64B ? 64 : 128;
 }
 
-// ---- encoding -----------------------------------------------------------------------------------------------------
+// ---- encoding -----------------------------------------------------------------------------------
 
 static const char *check_packed(const struct tmap_request *r, enum tmap_type type)
 {
@@ -232,14 +259,15 @@ const char *tmap_encode(const struct tmap_request *r, unsigned part, void *map)
     put_field(b, FILL_BIT, 1, r->fill);
     put_field(b, L2_BIT, 2, r->l2_promotion);
     if (r->swizzle > TMAP_SWIZZLE_128B)
-        put_field(b, 19, 2, r->swizzle - TMAP_SWIZZLE_128B);        // atomicity, as tensormap.replace numbers it
+        put_field(b, 19, 2, r->swizzle - TMAP_SWIZZLE_128B);    // the atom, numbered as there
 
     uint32_t box = type_bits_of(type);
     for (uint32_t i = 0; i < r->rank; i++) {
         put32(b, AT_DIM + 4 * i, (uint32_t)(r->dim[i] - 1));
         b[AT_BOX + i] = (uint8_t)(r->box[i] - 1);
         put_element_stride(b, i, r->element_stride[i]);
-        box *= r->box[i] / r->element_stride[i];            // rounds down, though the copy rounds up: nobody reads it
+        // Rounds down, though the copy rounds up: nobody reads it.
+        box *= r->box[i] / r->element_stride[i];
         if (i + 1 < r->rank)
             put_stride(b, i, r->stride[i]);
     }
@@ -249,7 +277,7 @@ const char *tmap_encode(const struct tmap_request *r, unsigned part, void *map)
     return NULL;
 }
 
-// ---- decoding -----------------------------------------------------------------------------------------------------
+// ---- decoding -----------------------------------------------------------------------------------
 
 const char *tmap_decode(const void *map, unsigned part, struct tmap *t)
 {
@@ -301,7 +329,7 @@ const char *tmap_decode(const void *map, unsigned part, struct tmap *t)
     return NULL;
 }
 
-// ---- tensormap.replace --------------------------------------------------------------------------------------------
+// ---- tensormap.replace --------------------------------------------------------------------------
 
 const char *tmap_replace(void *map, enum tmap_field field, uint32_t ord, uint64_t value)
 {
@@ -328,7 +356,7 @@ const char *tmap_replace(void *map, enum tmap_field field, uint32_t ord, uint64_
         return NULL;
     case TMAP_GLOBAL_STRIDE:
         if (ord >= TMAP_RANKS - 1)
-            return NULL;                                            // assembles, has no place in the map
+            return NULL; // assembles, has no place in the map
         if (value % 16 || value >> 40)
             return "global_stride must be a multiple of 16 below 2^40";
         put_stride(b, ord, value);

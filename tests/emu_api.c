@@ -30,15 +30,18 @@ static void before_init(void **state)
 static void bad_environment(void **state)
 {
     (void)state;
-    static const struct { const char *name, *value; } rows[] = {
-        {"PTXMM_EMU_PART", "h300"}, {"PTXMM_EMU_SMS", "0"}, {"PTXMM_EMU_SMS", "many"}, {"PTXMM_EMU_DEVICES", "17"},
-        {"PTXMM_EMU_SEED", "-1"}, {"PTXMM_EMU_SEED", "1x"}, {"PTXMM_EMU_POLICY", "lazy"}, {"PTXMM_EMU_MATH", "yes"},
+    static const struct { const char *name, *value;
+    } rows[] = {
+        {"PTXMM_EMU_PART", "h300"},   {"PTXMM_EMU_SMS", "0"},    {"PTXMM_EMU_SMS", "many"},
+        {"PTXMM_EMU_DEVICES", "17"},  {"PTXMM_EMU_SEED", "-1"},  {"PTXMM_EMU_SEED", "1x"},
+        {"PTXMM_EMU_POLICY", "lazy"}, {"PTXMM_EMU_MATH", "yes"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pid_t pid = fork();
         if (pid == 0) {
             setenv(rows[i].name, rows[i].value, 1);
-            bool ok = cuInit(0) == CUDA_ERROR_INVALID_VALUE && strstr(ptxmmEmulatorReport(), rows[i].name) &&
+            bool ok = cuInit(0) == CUDA_ERROR_INVALID_VALUE &&
+                      strstr(ptxmmEmulatorReport(), rows[i].name) &&
                       strstr(ptxmmEmulatorReport(), rows[i].value);
             _exit(ok ? 0 : 1);
         }
@@ -59,8 +62,14 @@ static void environment(void **state)
         int n = 0, major = 0, sms = 0;
         char name[64] = "";
         bool ok = cuInit(0) == CUDA_SUCCESS && cuDeviceGetCount(&n) == CUDA_SUCCESS && n == 3;
-        ok = ok && cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 2) == CUDA_SUCCESS && major == 10;
-        ok = ok && cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1) == CUDA_SUCCESS && sms == 20;
+        ok = ok &&
+             cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 2) ==
+                 CUDA_SUCCESS &&
+             major == 10;
+        ok = ok &&
+             cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1) ==
+                 CUDA_SUCCESS &&
+             sms == 20;
         ok = ok && cuDeviceGetName(name, sizeof name, 0) == CUDA_SUCCESS && strstr(name, "B200");
         _exit(ok ? 0 : 1);
     }
@@ -127,12 +136,19 @@ static void devices(void **state)
     OK(cuDeviceComputeCapability(&major, &minor, 0));
     assert_int_equal(major * 10 + minor, 90);
     BAD(cuDeviceComputeCapability(NULL, &minor, 0));
-    static const struct { CUdevice_attribute a; int v; } rows[] = {
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132}, {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
-        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472}, {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
-        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 62914560}, {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1}, {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
-        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536}, {CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0}, {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    static const struct { CUdevice_attribute a; int v;
+    } rows[] = {
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 62914560},
+        {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1},
+        {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+        {CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 1},
+        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0},
+        {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         OK(cuDeviceGetAttribute(&n, rows[i].a, 0));
@@ -152,7 +168,8 @@ static void devices(void **state)
     OK(cuDeviceCanAccessPeer(&n, 0, 0));
     assert_int_equal(n, 0);
     IS(ERROR_INVALID_DEVICE, cuDeviceCanAccessPeer(&n, 0, 1));
-    IS(ERROR_INVALID_DEVICE, cuDeviceGetP2PAttribute(&n, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 0));
+    IS(ERROR_INVALID_DEVICE,
+       cuDeviceGetP2PAttribute(&n, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 0));
     OK(cuDeviceGetExecAffinitySupport(&n, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0));
     CUdevprop prop;
     OK(cuDeviceGetProperties(&prop, 0));
@@ -316,7 +333,8 @@ static void by_name(void **state)
     assert_int_equal(q, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
     OK(cuGetProcAddress("cuMemAlloc_v2", &p, 13000, 0, &q));
     assert_null(p);
-    OK(cuGetProcAddress("cuStreamSynchronize", &p, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &q));
+    OK(cuGetProcAddress("cuStreamSynchronize", &p, 13000,
+                        CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &q));
     assert_non_null(p);
     assert_ptr_not_equal(p, (void *)(uintptr_t)cuStreamSynchronize);
     OK(cuGetProcAddress("cuGraphInstantiate", &p, 12000, 0, &q));
@@ -349,7 +367,8 @@ static void forked(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         CUdeviceptr p;
-        bool ok = cuMemAlloc(&p, 4) == CUDA_ERROR_NOT_INITIALIZED && cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+        bool ok = cuMemAlloc(&p, 4) == CUDA_ERROR_NOT_INITIALIZED &&
+                  cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
                   cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED;
         _exit(ok ? 0 : 1);
     }
@@ -373,8 +392,9 @@ static void *worker(void *arg)
         uint32_t data[300];
         unsigned n = 300, v = seed + round;
         void *args[] = {&p, &n, &v};
-        if (cuCtxCreate(&ctx, NULL, 0, 0) || cuModuleLoadData(&mod, test_ptx) || cuModuleGetFunction(&f, mod, "add1") ||
-            cuMemAlloc(&p, sizeof data) || cuMemsetD32(p, 7, 300))
+        if (cuCtxCreate(&ctx, NULL, 0, 0) || cuModuleLoadData(&mod, test_ptx) ||
+            cuModuleGetFunction(&f, mod, "add1") || cuMemAlloc(&p, sizeof data) ||
+            cuMemsetD32(p, 7, 300))
             return NULL;
         for (int i = 0; i < 10; i++)
             if (cuLaunchKernel(f, 3, 1, 1, 128, 1, 1, 0, 0, args, NULL))
@@ -420,14 +440,16 @@ static void *sharer(void *arg)
     unsigned n = 64, v = 1;
     void *args[] = {&p, &n, &v};
     uint32_t data[64];
-    if (cuCtxSetCurrent(s->c->ctx) || cuStreamCreate(&stream, s->n) || cuMemAlloc(&p, sizeof data) ||
-        cuModuleLoadData(&mod, test_ptx) || cuModuleGetFunction(&f, mod, "add1") || cuMemsetD32Async(p, 0, 64, stream))
+    if (cuCtxSetCurrent(s->c->ctx) || cuStreamCreate(&stream, s->n) ||
+        cuMemAlloc(&p, sizeof data) || cuModuleLoadData(&mod, test_ptx) ||
+        cuModuleGetFunction(&f, mod, "add1") || cuMemsetD32Async(p, 0, 64, stream))
         return NULL;
     for (int i = 0; i < 50; i++)
-        if (cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, stream, args, NULL) || (i % 10 == 0 && cuStreamSynchronize(stream)))
+        if (cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, stream, args, NULL) ||
+            (i % 10 == 0 && cuStreamSynchronize(stream)))
             return NULL;
-    if (cuMemcpyDtoHAsync(data, p, sizeof data, stream) || cuStreamSynchronize(stream) || cuModuleUnload(mod) || cuMemFree(p) ||
-        cuStreamDestroy(stream))
+    if (cuMemcpyDtoHAsync(data, p, sizeof data, stream) || cuStreamSynchronize(stream) ||
+        cuModuleUnload(mod) || cuMemFree(p) || cuStreamDestroy(stream))
         return NULL;
     for (unsigned i = 0; i < 64; i++)
         if (data[i] != 50)
@@ -451,10 +473,13 @@ static void one_context_two_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_init), cmocka_unit_test(bad_environment), cmocka_unit_test(environment),
-        cmocka_unit_test(no_context), cmocka_unit_test(devices), cmocka_unit_test(primary_context),
-        cmocka_unit_test(created_contexts), CUDA_TEST(limits), cmocka_unit_test(error_words), cmocka_unit_test(by_name),
-        CUDA_TEST(not_implemented), CUDA_TEST(forked), cmocka_unit_test(two_threads), CUDA_TEST(one_context_two_threads),
+        cmocka_unit_test(before_init),      cmocka_unit_test(bad_environment),
+        cmocka_unit_test(environment),      cmocka_unit_test(no_context),
+        cmocka_unit_test(devices),          cmocka_unit_test(primary_context),
+        cmocka_unit_test(created_contexts), CUDA_TEST(limits),
+        cmocka_unit_test(error_words),      cmocka_unit_test(by_name),
+        CUDA_TEST(not_implemented),         CUDA_TEST(forked),
+        cmocka_unit_test(two_threads),      CUDA_TEST(one_context_two_threads),
     };
     return cmocka_run_group_tests_name("emu/driver", tests, NULL, NULL);
 }

@@ -90,7 +90,11 @@ static void spoilt(void **state)
     OK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     OK(cuStreamCreate(&blocking, 0));
 #define UNSUPPORTED(call) IS(ERROR_STREAM_CAPTURE_UNSUPPORTED, call)
-#define SPOILT(stream) do { IS(ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &g)); assert_null(g); } while (0)
+#define SPOILT(stream)                                                        \
+    do {                                                                      \
+        IS(ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &g)); \
+        assert_null(g);                                                       \
+    } while (0)
     UNSUPPORTED(cuStreamBeginCapture(0, CU_STREAM_CAPTURE_MODE_GLOBAL));
     UNSUPPORTED(cuStreamBeginCapture(CU_STREAM_LEGACY, CU_STREAM_CAPTURE_MODE_GLOBAL));
     BAD(cuStreamBeginCapture(s, (CUstreamCaptureMode)7));
@@ -123,7 +127,7 @@ static void spoilt(void **state)
     IS(ERROR_STREAM_CAPTURE_IMPLICIT, cuMemsetD32Async(p, 1, 1, 0));
     SPOILT(blocking);
     OK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
-    OK(cuMemsetD32Async(p, 1, 1, 0));                   // a non-blocking stream is no concern of the default stream
+    OK(cuMemsetD32Async(p, 1, 1, 0)); // a non-blocking stream is no concern of the default stream
     BAD(cuLaunchHostFunc(s, NULL, NULL));
     OK(cuStreamEndCapture(s, &g));
     OK(cuGraphDestroy(g));
@@ -213,7 +217,8 @@ static void nodes(void **state)
     OK(cuGraphCreate(&g, 0));
     OK(cuGraphCreate(&child, 0));
 
-    CUDA_MEMSET_NODE_PARAMS fill = {.dst = p, .value = 10, .elementSize = 4, .width = 4, .height = 1};
+    CUDA_MEMSET_NODE_PARAMS fill = {
+        .dst = p, .value = 10, .elementSize = 4, .width = 4, .height = 1};
     OK(cuGraphAddMemsetNode(&set, g, NULL, 0, &fill, c->ctx));
     fill.elementSize = 3;
     BAD(cuGraphAddMemsetNode(&empty, g, NULL, 0, &fill, c->ctx));
@@ -221,8 +226,14 @@ static void nodes(void **state)
     fill.dst = 0x1000;
     BAD(cuGraphAddMemsetNode(&empty, g, NULL, 0, &fill, c->ctx));
     void *args[] = {&p, &n, &v};
-    CUDA_KERNEL_NODE_PARAMS launch = {.func = cuda_function(c, "add1"), .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1,
-                                      .blockDimX = 4, .blockDimY = 1, .blockDimZ = 1, .kernelParams = args};
+    CUDA_KERNEL_NODE_PARAMS launch = {.func = cuda_function(c, "add1"),
+                                      .gridDimX = 1,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 4,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .kernelParams = args};
     OK(cuGraphAddKernelNode(&kernel, g, &set, 1, &launch));
     launch.gridDimX = 0;
     BAD(cuGraphAddKernelNode(&empty, g, NULL, 0, &launch));
@@ -231,8 +242,13 @@ static void nodes(void **state)
     NO_HANDLE(cuGraphAddKernelNode(&empty, g, NULL, 0, &launch));
     launch.func = cuda_function(c, "add1");
     OK(cuGraphAddKernelNode(&inner, child, NULL, 0, &launch));
-    CUDA_MEMCPY3D copy3 = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                           .dstDevice = p + 32, .WidthInBytes = 4, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D copy3 = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = p,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = p + 32,
+                           .WidthInBytes = 4,
+                           .Height = 1,
+                           .Depth = 1};
     CUgraphNode childnode;
     OK(cuGraphAddChildGraphNode(&childnode, g, &kernel, 1, child));
     OK(cuGraphAddMemcpyNode(&get, g, &childnode, 1, &copy3, c->ctx));
@@ -295,7 +311,8 @@ static void nodes(void **state)
     OK(cuGraphKernelNodeGetAttribute(kernel, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &av));
     assert_int_equal(av.clusterDim.x, 1);
     av.clusterDim.x = 3;
-    IS(ERROR_INVALID_CLUSTER_SIZE, cuGraphKernelNodeSetAttribute(kernel, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &av));
+    IS(ERROR_INVALID_CLUSTER_SIZE,
+       cuGraphKernelNodeSetAttribute(kernel, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &av));
 
     // Changing an executable graph; the graph itself stays.
     v = 50;
@@ -419,7 +436,8 @@ static void edges(void **state)
     BAD(cuUserObjectRelease(o, 1));
 }
 
-// A captured programmatic launch overlaps in every replay; a graph launched into a capture becomes a child.
+// A captured programmatic launch overlaps in every replay; a graph launched into a capture becomes
+// a child.
 static void nested(void **state)
 {
     const struct cuda *c = *state;
@@ -491,7 +509,8 @@ static void nested(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(capture), CUDA_TEST(spoilt), CUDA_TEST(wrong_thread), CUDA_TEST(nodes), CUDA_TEST(edges), CUDA_TEST(nested),
+        CUDA_TEST(capture), CUDA_TEST(spoilt), CUDA_TEST(wrong_thread),
+        CUDA_TEST(nodes),   CUDA_TEST(edges),  CUDA_TEST(nested),
     };
     return cmocka_run_group_tests_name("emu/driver_graph", tests, NULL, NULL);
 }

@@ -154,14 +154,31 @@ static void rectangles(void **state)
     OK(cuMemAlloc(&p, 6 * 32));
     OK(cuMemsetD8(p, 0xee, 6 * 32));
     CUDA_MEMCPY2D c = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = a, .srcPitch = 16, .srcXInBytes = 2, .srcY = 1,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = 32, .dstXInBytes = 4, .dstY = 2,
-        .WidthInBytes = 8, .Height = 3,
+        .srcMemoryType = CU_MEMORYTYPE_HOST,
+        .srcHost = a,
+        .srcPitch = 16,
+        .srcXInBytes = 2,
+        .srcY = 1,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = p,
+        .dstPitch = 32,
+        .dstXInBytes = 4,
+        .dstY = 2,
+        .WidthInBytes = 8,
+        .Height = 3,
     };
     OK(cuMemcpy2D(&c));
     CUDA_MEMCPY2D back = {
-        .srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = p, .srcPitch = 32, .srcXInBytes = 4, .srcY = 2,
-        .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = b, .dstPitch = 16, .WidthInBytes = 8, .Height = 3,
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = p,
+        .srcPitch = 32,
+        .srcXInBytes = 4,
+        .srcY = 2,
+        .dstMemoryType = CU_MEMORYTYPE_HOST,
+        .dstHost = b,
+        .dstPitch = 16,
+        .WidthInBytes = 8,
+        .Height = 3,
     };
     OK(cuMemcpy2DUnaligned(&back));
     for (int y = 0; y < 3; y++)
@@ -183,9 +200,18 @@ static void rectangles(void **state)
     BAD(cuMemcpy2D(&c));
 
     CUDA_MEMCPY3D d = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = a, .srcPitch = 4, .srcHeight = 4,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = 8, .dstHeight = 6, .dstZ = 1,
-        .WidthInBytes = 4, .Height = 3, .Depth = 3,
+        .srcMemoryType = CU_MEMORYTYPE_HOST,
+        .srcHost = a,
+        .srcPitch = 4,
+        .srcHeight = 4,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = p,
+        .dstPitch = 8,
+        .dstHeight = 6,
+        .dstZ = 1,
+        .WidthInBytes = 4,
+        .Height = 3,
+        .Depth = 3,
     };
     OK(cuMemcpy3D(&d));
     for (unsigned z = 0; z < 3; z++)
@@ -217,8 +243,15 @@ static void between_contexts(void **state)
     IS(ERROR_INVALID_CONTEXT, cuMemcpyPeer(p, NULL, q, other, 4));
     BAD(cuMemcpyPeer(p, c->ctx, q, other, 65));
     CUDA_MEMCPY3D_PEER d = {
-        .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = q, .srcContext = other,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p + 8, .dstContext = c->ctx, .WidthInBytes = 4, .Height = 1, .Depth = 1,
+        .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+        .srcDevice = q,
+        .srcContext = other,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+        .dstDevice = p + 8,
+        .dstContext = c->ctx,
+        .WidthInBytes = 4,
+        .Height = 1,
+        .Depth = 1,
     };
     OK(cuMemcpy3DPeer(&d));
     OK(cuMemcpy3DPeerAsync(&d, 0));
@@ -351,7 +384,8 @@ static void pools(void **state)
     BAD(cuMemPoolGetAttribute(WILD(CUmemoryPool), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &v));
     BAD(cuMemPoolDestroy(pool));
     const CUmemPoolProps props = {
-        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
     };
     OK(cuMemPoolCreate(&mine, &props));
     OK(cuDeviceSetMemPool(0, mine));
@@ -379,31 +413,37 @@ static void tensor_maps(void **state)
     const cuuint64_t dim[2] = {1024, 512}, stride[1] = {2048};
     const cuuint32_t box[2] = {64, 32}, step[2] = {1, 1};
     void *at = (void *)(uintptr_t)0x7f1234567890;
-#define ENCODE(type, swizzle) \
-    cuTensorMapEncodeTiled(&map, type, 2, at, dim, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, \
+#define ENCODE(type, swizzle)                                         \
+    cuTensorMapEncodeTiled(&map, type, 2, at, dim, stride, box, step, \
+                           CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,    \
                            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
     OK(ENCODE(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_128B));
     assert_memory_equal(&map, "\x90\x78\x56\x34\x12\x7f", 6);
     BAD(ENCODE(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_64B));
     assert_non_null(strstr(ptxmmEmulatorReport(), "swizzle span"));
     BAD(ENCODE(CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B, CU_TENSOR_MAP_SWIZZLE_128B));
-    BAD(cuTensorMapEncodeTiled(NULL, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, at, dim, stride, box, step, 0, 0, 0, 0));
+    BAD(cuTensorMapEncodeTiled(NULL, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, at, dim, stride, box, step,
+                               0, 0, 0, 0));
     OK(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)0x100000));
     assert_memory_equal(&map, "\0\0\x10\0\0\0\0\0", 8);
     BAD(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)0x100008));
     BAD(cuTensorMapReplaceAddress(NULL, at));
     const int corner[2] = {0, 0};
-    IS(ERROR_NOT_SUPPORTED, cuTensorMapEncodeIm2col(&map, 0, 4, at, dim, stride, corner, corner, 1, 1, step, 0, 0, 0, 0));
+    IS(ERROR_NOT_SUPPORTED, cuTensorMapEncodeIm2col(&map, 0, 4, at, dim, stride, corner, corner, 1,
+                                                    1, step, 0, 0, 0, 0));
     assert_non_null(strstr(ptxmmEmulatorReport(), "cuTensorMapEncodeIm2col"));
-    IS(ERROR_NOT_SUPPORTED, cuTensorMapEncodeIm2colWide(&map, 0, 4, at, dim, stride, 0, 0, 1, 1, step, 0, 0, 0, 0, 0));
+    IS(ERROR_NOT_SUPPORTED,
+       cuTensorMapEncodeIm2colWide(&map, 0, 4, at, dim, stride, 0, 0, 1, 1, step, 0, 0, 0, 0, 0));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(allocation), CUDA_TEST(copies), CUDA_TEST(unwritten), CUDA_TEST(fills), CUDA_TEST(rectangles),
-        CUDA_TEST(between_contexts), CUDA_TEST(host_memory), CUDA_TEST(pointer_attributes), CUDA_TEST(pools),
-        CUDA_TEST(tensor_maps),
+        CUDA_TEST(allocation),  CUDA_TEST(copies),
+        CUDA_TEST(unwritten),   CUDA_TEST(fills),
+        CUDA_TEST(rectangles),  CUDA_TEST(between_contexts),
+        CUDA_TEST(host_memory), CUDA_TEST(pointer_attributes),
+        CUDA_TEST(pools),       CUDA_TEST(tensor_maps),
     };
     return cmocka_run_group_tests_name("emu/driver_memory", tests, NULL, NULL);
 }

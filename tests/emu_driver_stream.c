@@ -1,4 +1,5 @@
-// The driver API: order of work in and between streams, events, callbacks, memory values, programmatic launches.
+// The driver API: order of work in and between streams, events, callbacks, memory values,
+// programmatic launches.
 #include "emu_cuda.h"
 
 #include <pthread.h>
@@ -178,7 +179,8 @@ static void host_value(void **state)
     OK(cuMemFreeHost(h));
 }
 
-// The legacy default stream waits for blocking streams and they for it; non-blocking streams do not care.
+// The legacy default stream waits for blocking streams and they for it; non-blocking streams do not
+// care.
 static void default_stream(void **state)
 {
     (void)state;
@@ -239,7 +241,7 @@ static void waits_for_events(void **state)
     OK(cuStreamWaitEvent(t, e, 0));
     OK(cuMemsetD32Async(q, 5, 1, t));
     IS(ERROR_NOT_READY, cuStreamQuery(t));
-    OK(cuMemsetD32(p, 1, 1));                           // releases it, in the first context's memory
+    OK(cuMemsetD32(p, 1, 1)); // releases it, in the first context's memory
     OK(cuStreamSynchronize(t));
     assert_int_equal(cuda_word(q), 5);
     NO_HANDLE(cuEventRecord(e, t));                     // an event records in its own context
@@ -272,7 +274,8 @@ static void note_stream(CUstream stream, CUresult status, void *user)
         note(user);
 }
 
-// Callbacks run in order, after what is before them, on a thread of their own: the caller may hold its lock.
+// Callbacks run in order, after what is before them, on a thread of their own: the caller may hold
+// its lock.
 static void callbacks(void **state)
 {
     (void)state;
@@ -323,7 +326,8 @@ static void abandoned(void **state)
     NO_HANDLE(cuStreamQuery(s));
 }
 
-// first: writes 1 after a while, having let its dependents go early. second: waits for it or not, then copies.
+// first: writes 1 after a while, having let its dependents go early. second: waits for it or not,
+// then copies.
 static const char *const chain_ptx =
     PTX_HEAD
     ".visible .entry first(.param .u64 p) {\n"
@@ -402,8 +406,10 @@ static void per_thread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(streams), CUDA_TEST(events), CUDA_TEST(values), CUDA_TEST(host_value), CUDA_TEST(default_stream),
-        CUDA_TEST(waits_for_events), CUDA_TEST(callbacks), CUDA_TEST(abandoned), CUDA_TEST(programmatic), CUDA_TEST(per_thread),
+        CUDA_TEST(streams),    CUDA_TEST(events),         CUDA_TEST(values),
+        CUDA_TEST(host_value), CUDA_TEST(default_stream), CUDA_TEST(waits_for_events),
+        CUDA_TEST(callbacks),  CUDA_TEST(abandoned),      CUDA_TEST(programmatic),
+        CUDA_TEST(per_thread),
     };
     return cmocka_run_group_tests_name("emu/driver_stream", tests, NULL, NULL);
 }

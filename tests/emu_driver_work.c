@@ -69,10 +69,12 @@ static void load_errors(void **state)
     (void)state;
     CUmodule m;
     char error[512] = "", info[512] = "x";
-    CUjit_option o[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
-                        CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};
+    CUjit_option o[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                        CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                        CU_JIT_LOG_VERBOSE};
     void *v[] = {error, (void *)512, info, (void *)512, (void *)1};
-    IS(ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, PTX_HEAD "\n.visible .entry x() { foo.u32 %r1; ret; }\n", 5, o, v));
+    IS(ERROR_INVALID_PTX,
+       cuModuleLoadDataEx(&m, PTX_HEAD "\n.visible .entry x() { foo.u32 %r1; ret; }\n", 5, o, v));
     assert_non_null(strstr(error, "5"));                // the line
     assert_non_null(strstr(error, "foo"));
     assert_non_null(strstr(ptxmmEmulatorReport(), "foo"));
@@ -80,7 +82,8 @@ static void load_errors(void **state)
     assert_int_equal((size_t)v[3], 0);
     v[1] = (void *)8;                                   // a short buffer stays within its bounds
     memset(error, 'z', 16);
-    IS(ERROR_INVALID_PTX, cuModuleLoadDataEx(&m, PTX_HEAD "\n.visible .entry x() { foo.u32 %r1; ret; }\n", 5, o, v));
+    IS(ERROR_INVALID_PTX,
+       cuModuleLoadDataEx(&m, PTX_HEAD "\n.visible .entry x() { foo.u32 %r1; ret; }\n", 5, o, v));
     assert_int_equal(strlen(error), 7);
     assert_int_equal(error[8], 'z');
     OK(cuModuleLoadDataEx(&m, test_ptx, 5, o, v));
@@ -88,12 +91,21 @@ static void load_errors(void **state)
     BAD(cuModuleLoadDataEx(&m, test_ptx, 1, NULL, NULL));
     CUjit_option odd = (CUjit_option)999;
     BAD(cuModuleLoadDataEx(&m, test_ptx, 1, &odd, v));
-    IS(ERROR_INVALID_PTX, cuModuleLoadData(&m, ".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry x(){ ret; }\n"));
-    IS(ERROR_UNSUPPORTED_PTX_VERSION, cuModuleLoadData(&m, ".version 9.9\n.target sm_90\n.address_size 64\n.visible .entry x(){ ret; }\n"));
-    IS(ERROR_INVALID_PTX, cuModuleLoadData(&m, PTX_HEAD ".extern .func foo;\n.visible .entry x(){ call foo; ret; }\n"));
-    IS(ERROR_INVALID_PTX, cuModuleLoadData(&m, PTX_HEAD ".extern .global .u32 far;\n.visible .entry x(){ ret; }\n"));
-    OK(cuModuleLoadData(&m, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry x(){ ret; }\n"));
-    OK(cuModuleLoadData(&m, "// words\n# 1 \"file.ptx\"\n/* more */ " PTX_HEAD ".visible .entry x(){ ret; }\n"));
+    IS(ERROR_INVALID_PTX,
+       cuModuleLoadData(
+           &m, ".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry x(){ ret; }\n"));
+    IS(ERROR_UNSUPPORTED_PTX_VERSION,
+       cuModuleLoadData(
+           &m, ".version 9.9\n.target sm_90\n.address_size 64\n.visible .entry x(){ ret; }\n"));
+    IS(ERROR_INVALID_PTX,
+       cuModuleLoadData(&m,
+                        PTX_HEAD ".extern .func foo;\n.visible .entry x(){ call foo; ret; }\n"));
+    IS(ERROR_INVALID_PTX,
+       cuModuleLoadData(&m, PTX_HEAD ".extern .global .u32 far;\n.visible .entry x(){ ret; }\n"));
+    OK(cuModuleLoadData(
+        &m, ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry x(){ ret; }\n"));
+    OK(cuModuleLoadData(&m, "// words\n# 1 \"file.ptx\"\n/* more */ " PTX_HEAD
+                            ".visible .entry x(){ ret; }\n"));
     IS(ERROR_INVALID_IMAGE, cuModuleLoadData(&m, "garbage"));
     IS(ERROR_INVALID_IMAGE, cuModuleLoadData(&m, ""));
     IS(ERROR_INVALID_IMAGE, cuModuleLoadData(&m, "/* never ends"));
@@ -124,9 +136,10 @@ static void fat_binaries(void **state)
     static _Alignas(8) uint8_t fat[8192];
     CUmodule m;
     CUfunction f;
-    const char *texts[] = {PTX_HEAD ".visible .entry newer(){ ret; }\n",
-                           ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry older(){ ret; }\n"};
-    for (int round = 0; round < 3; round++) {           // plain PTX; machine code only; compressed PTX only
+    const char *texts[] = {
+        PTX_HEAD ".visible .entry newer(){ ret; }\n",
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry older(){ ret; }\n"};
+    for (int round = 0; round < 3; round++) { // plain PTX; machine code only; compressed PTX only
         size_t at = 16;
         memset(fat, 0, sizeof fat);
         for (int i = 0; i < 2; i++) {
@@ -147,7 +160,11 @@ static void fat_binaries(void **state)
         memcpy(fat, &magic, 4);
         memcpy(fat + 6, &head, 2);
         memcpy(fat + 8, &bytes, 8);
-        struct { uint32_t magic, version; const void *data; void *extra; } wrapper = {0x466243b1, 1, fat, NULL};
+        struct {
+            uint32_t magic, version;
+            const void *data;
+            void *extra;
+        } wrapper = {0x466243b1, 1, fat, NULL};
         if (round == 0) {
             OK(cuModuleLoadData(&m, fat));
             OK(cuModuleGetFunction(&f, m, "newer"));
@@ -213,7 +230,8 @@ static void libraries(void **state)
     OK(cuCtxCreate(&other, NULL, 0, 0));
     OK(cuMemAlloc(&q, 4));
     args[0] = &q;
-    NO_HANDLE(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, args, NULL));       // a function of the other context
+    NO_HANDLE(
+        cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, args, NULL)); // a function of the other context
     OK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 90000, 0, args, NULL));
     assert_int_equal(cuda_word(q), 9);
     OK(cuCtxDestroy(other));
@@ -223,7 +241,8 @@ static void libraries(void **state)
     OK(cuLibraryLoadData(&bad, "garbage", NULL, NULL, 0, NULL, NULL, 0));
     IS(ERROR_INVALID_IMAGE, cuLibraryGetKernel(&k, bad, "x"));
     OK(cuLibraryUnload(bad));
-    OK(cuLibraryLoadData(&bad, PTX_HEAD ".visible .entry x(){ foo; ret; }", NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryLoadData(&bad, PTX_HEAD ".visible .entry x(){ foo; ret; }", NULL, NULL, 0, NULL,
+                         NULL, 0));
     IS(ERROR_INVALID_PTX, cuLibraryGetKernel(&k, bad, "x"));
     IS(ERROR_NO_BINARY_FOR_GPU, cuLibraryLoadData(&bad, "\177ELF", NULL, NULL, 0, NULL, NULL, 0));
     BAD(cuLibraryLoadData(NULL, test_ptx, NULL, NULL, 0, NULL, NULL, 0));
@@ -280,7 +299,8 @@ static void functions(void **state)
     OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, cuda_function(c, "pair")));
     assert_int_equal(v, 2);
     BAD(cuFuncSetAttribute(cuda_function(c, "pair"), CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4));
-    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, cuda_function(c, "explicit")));
+    OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
+                          cuda_function(c, "explicit")));
     assert_int_equal(v, 1);
     OK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, cuda_function(c, "most")));
     assert_int_equal(v, 128);
@@ -290,7 +310,8 @@ static void launch_shapes(void **state)
 {
     const struct cuda *c = *state;
     CUfunction f = cuda_function(c, "nop");
-#define GO(gx, gy, gz, bx, by, bz, smem) cuLaunchKernel(f, gx, gy, gz, bx, by, bz, smem, 0, NULL, NULL)
+#define GO(gx, gy, gz, bx, by, bz, smem) \
+    cuLaunchKernel(f, gx, gy, gz, bx, by, bz, smem, 0, NULL, NULL)
     OK(GO(1, 1, 1, 32, 1, 1, 0));
     BAD(GO(0, 1, 1, 32, 1, 1, 0));
     BAD(GO(1, 1, 0, 32, 1, 1, 0));
@@ -348,7 +369,8 @@ static void launch_params(void **state)
     x = 4;
     memcpy(buffer, &p, 8);
     memcpy(buffer + 8, &x, 4);
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &n, CU_LAUNCH_PARAM_END};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &n,
+                     CU_LAUNCH_PARAM_END};
     OK(WITH(NULL, extra));
     assert_int_equal(cuda_word(p), 4);
     n = 11;
@@ -372,8 +394,9 @@ static void launch_attributes(void **state)
     CUlaunchAttribute a[3];
     memset(a, 0, sizeof a);
     CUlaunchConfig k = {4, 1, 1, 64, 1, 1, 0, 0, a, 1};
-#define CLUSTER(x_, y_, z_) (a[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, a[0].value.clusterDim.x = x_, \
-                             a[0].value.clusterDim.y = y_, a[0].value.clusterDim.z = z_)
+#define CLUSTER(x_, y_, z_)                                                         \
+    (a[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, a[0].value.clusterDim.x = x_, \
+     a[0].value.clusterDim.y = y_, a[0].value.clusterDim.z = z_)
 #define EX(f) cuLaunchKernelEx(&k, f, NULL, NULL)
 #define SIZE(call) IS(ERROR_INVALID_CLUSTER_SIZE, call)
     CUfunction f = cuda_function(c, "pair");
@@ -428,7 +451,8 @@ static void launch_attributes(void **state)
     OK(EX(f));
     k.gridDimX = 100000;
     IS(ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, EX(f));
-    IS(ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(f, 100000, 1, 1, 128, 1, 1, 0, 0, NULL));
+    IS(ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+       cuLaunchCooperativeKernel(f, 100000, 1, 1, 128, 1, 1, 0, 0, NULL));
     OK(cuLaunchCooperativeKernel(f, 4, 1, 1, 128, 1, 1, 0, 0, NULL));
     k.gridDimX = 32;
     CUevent e;
@@ -449,9 +473,16 @@ static void launch_attributes(void **state)
 static void faults(void **state)
 {
     struct cuda *c = *state;
-    static const struct { const char *kernel; CUdeviceptr at; CUresult error; const char *word; } rows[] = {
-        {"fault", 0x10000000, CUDA_ERROR_ILLEGAL_ADDRESS, "fault"}, {"fault", 0, CUDA_ERROR_ILLEGAL_ADDRESS, "null"},
-        {"fault", 1, CUDA_ERROR_MISALIGNED_ADDRESS, "fault"}, {"trapped", 0, CUDA_ERROR_LAUNCH_FAILED, "trapped"},
+    static const struct {
+        const char *kernel;
+        CUdeviceptr at;
+        CUresult error;
+        const char *word;
+    } rows[] = {
+        {"fault", 0x10000000, CUDA_ERROR_ILLEGAL_ADDRESS, "fault"},
+        {"fault", 0, CUDA_ERROR_ILLEGAL_ADDRESS, "null"},
+        {"fault", 1, CUDA_ERROR_MISALIGNED_ADDRESS, "fault"},
+        {"trapped", 0, CUDA_ERROR_LAUNCH_FAILED, "trapped"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CUdeviceptr p, at = rows[i].at;
@@ -466,7 +497,7 @@ static void faults(void **state)
             at = p + 1;
         OK(cuStreamCreate(&s, 0));
         OK(cuEventCreate(&e, 0));
-        OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, args, NULL));         // asynchronous: says nothing yet
+        OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, args, NULL)); // asynchronous: says nothing yet
         const CUresult want = rows[i].error;
 #define STICKY(call) cuda_want(want, call, #call, __FILE__, __LINE__)
         STICKY(cuCtxSynchronize());
@@ -531,16 +562,19 @@ static void occupancy(void **state)
     memset(a, 0, sizeof a);
     OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448));
     OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
-    static const struct { int threads; size_t smem; int want; } rows[] = {
-        {32, 0, 32}, {64, 0, 32}, {128, 0, 16}, {256, 0, 8}, {1024, 0, 2}, {128, 20000, 11}, {128, 40000, 5}, {128, 60000, 3},
-        {128, 80000, 2}, {128, 100000, 2}, {128, 120000, 1}, {128, 220000, 1}, {32, 14000, 15}, {32, 28000, 8}, {2048, 0, 0},
-        {32, 300000, 0},
+    static const struct { int threads; size_t smem; int want;
+    } rows[] = {
+        {32, 0, 32},     {64, 0, 32},      {128, 0, 16},     {256, 0, 8},
+        {1024, 0, 2},    {128, 20000, 11}, {128, 40000, 5},  {128, 60000, 3},
+        {128, 80000, 2}, {128, 100000, 2}, {128, 120000, 1}, {128, 220000, 1},
+        {32, 14000, 15}, {32, 28000, 8},   {2048, 0, 0},     {32, 300000, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, rows[i].threads, rows[i].smem));
         assert_int_equal(n, rows[i].want);
     }
-    OK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&n, f, 128, 0, CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE));
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&n, f, 128, 0,
+                                                            CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE));
     BAD(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 0, 0));
     BAD(cuOccupancyMaxActiveBlocksPerMultiprocessor(NULL, f, 32, 0));
     NO_HANDLE(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, NULL, 32, 0));
@@ -554,14 +588,17 @@ static void occupancy(void **state)
     assert_int_equal(bytes, 116736);
 
     // One CTA per multiprocessor, two, four, five, eight and more: clusters read from an H200.
-    static const struct { unsigned threads, smem; int size[5]; } table[] = {
-        {128, 200000, {132, 66, 30, 15, 7}}, {128, 100000, {264, 132, 62, 30, 14}}, {128, 70000, {396, 198, 92, 45, 21}},
-        {512, 0, {528, 264, 124, 62, 28}}, {32, 42000, {660, 330, 154, 77, 35}}, {256, 0, {1056, 528, 248, 124, 58}},
+    static const struct { unsigned threads, smem; int size[5];
+    } table[] = {
+        {128, 200000, {132, 66, 30, 15, 7}},  {128, 100000, {264, 132, 62, 30, 14}},
+        {128, 70000, {396, 198, 92, 45, 21}}, {512, 0, {528, 264, 124, 62, 28}},
+        {32, 42000, {660, 330, 154, 77, 35}}, {256, 0, {1056, 528, 248, 124, 58}},
         {32, 0, {1056, 528, 248, 124, 58}},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (unsigned k = 0; k < 5; k++) {
-            const CUlaunchConfig config = {132u << k, 1, 1, table[i].threads, 1, 1, table[i].smem, 0, a, 1};
+            const CUlaunchConfig config = {132u << k, 1, 1, table[i].threads, 1, 1, table[i].smem,
+                                           0,         a, 1};
             CLUSTER(1u << k, 1, 1);
             OK(cuOccupancyMaxActiveClusters(&n, f, &config));
             assert_int_equal(n, table[i].size[k]);
@@ -584,9 +621,10 @@ static void occupancy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CUDA_TEST(modules), CUDA_TEST(load_errors), CUDA_TEST(fat_binaries), CUDA_TEST(libraries), CUDA_TEST(functions),
-        CUDA_TEST(launch_shapes), CUDA_TEST(launch_params), CUDA_TEST(launch_attributes), CUDA_TEST(faults), CUDA_TEST(reports),
-        CUDA_TEST(occupancy),
+        CUDA_TEST(modules),       CUDA_TEST(load_errors),       CUDA_TEST(fat_binaries),
+        CUDA_TEST(libraries),     CUDA_TEST(functions),         CUDA_TEST(launch_shapes),
+        CUDA_TEST(launch_params), CUDA_TEST(launch_attributes), CUDA_TEST(faults),
+        CUDA_TEST(reports),       CUDA_TEST(occupancy),
     };
     return cmocka_run_group_tests_name("emu/driver_work", tests, NULL, NULL);
 }

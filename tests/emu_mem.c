@@ -62,7 +62,8 @@ static void bounds(void **state)
     assert_int_equal(look(w->mem, b->base, UINT64_MAX, false), MEM_BEYOND);
 }
 
-// Whatever two neighbours there are, an access off the end of one by less than the gap never lands in the other.
+// Whatever two neighbours there are, an access off the end of one by less than the gap never lands
+// in the other.
 static void gaps(void **state)
 {
     struct world *w = *state;
@@ -112,11 +113,12 @@ static void freeing(void **state)
     struct mem_cache cache = {0};
     struct mem_ref ref;
     assert_int_equal(mem_translate(w->mem, &cache, a, 4, true, &ref), MEM_OK);
-    assert_int_equal(mem_translate(w->mem, &cache, a + 4, 4, true, &ref), MEM_OK);     // from the cache
+    assert_int_equal(mem_translate(w->mem, &cache, a + 4, 4, true, &ref), MEM_OK); // from the cache
     assert_false(mem_free(w->mem, a + 4));
     assert_true(mem_free(w->mem, a));
     assert_false(mem_free(w->mem, a));
-    assert_int_equal(mem_translate(w->mem, &cache, a, 4, true, &ref), MEM_FREED);      // the cache does not hide it
+    assert_int_equal(mem_translate(w->mem, &cache, a, 4, true, &ref),
+                     MEM_FREED); // the cache does not hide it
     assert_int_equal(mem_used(w->mem), 0);
     for (int i = 0; i < 100; i++) {
         const struct mem_block *b = mem_alloc(w->mem, 4096, 512, MEM_DEVICE, "b");
@@ -211,7 +213,8 @@ static void two_contexts(void **state)
     struct mem *other = mem_new(w->space, 1 << 20);
     const struct mem_block *a = mem_alloc(w->mem, 64, 512, MEM_DEVICE, "a");
     const struct mem_block *b = mem_alloc(other, 64, 512, MEM_DEVICE, "b");
-    assert_true(b->base >= a->base + a->size + (1 << 20) || a->base >= b->base + b->size + (1 << 20));
+    assert_true(b->base >= a->base + a->size + (1 << 20) ||
+                a->base >= b->base + b->size + (1 << 20));
     assert_int_not_equal(look(w->mem, b->base, 4, false), MEM_OK);
     assert_true(mem_attach(w->mem, other));
     assert_int_equal(look(w->mem, b->base, 4, false), MEM_OK);
@@ -260,7 +263,8 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
     const struct CMUnitTest tests[] = {
-        TEST(bounds), TEST(gaps), TEST(explain), TEST(freeing), TEST(wraps), TEST(capacity), TEST(read_only), TEST(validity),
+        TEST(bounds),      TEST(gaps),         TEST(explain),   TEST(freeing),
+        TEST(wraps),       TEST(capacity),     TEST(read_only), TEST(validity),
         TEST(host_memory), TEST(two_contexts), TEST(threads),
     };
     return cmocka_run_group_tests_name("emu/mem", tests, NULL, NULL);
