@@ -73,26 +73,24 @@ void topic_clusters(void **state)
 
 enum { MOST_WORKSPACE = 64 << 20 };
 
-/* A product of one tile for which the library takes several groups: K from small to huge. With few SMs that is so for a K that
- * an emulator can bear, because large clusters are then out of the question. */
+/* A product of one tile for which the library takes several groups: K from small to huge. */
 static struct gemm_case grouped_case(const struct ptxmm_kernel_info *kernel)
 {
     const struct gemm_case types = { .kernel = kernel };
     struct ptxmm_problem problem = {
         .m = kernel->tile_m, .n = kernel->tile_n - 1, .a.type = gemm_type_a(&types), .b.type = gemm_type_b(&types),
         .d = { .type = gemm_type_d(&types), .ld = kernel->tile_n },
-        .prefer = { .kernel = kernel->name, .workspace_limit = MOST_WORKSPACE, .sm_budget = topic_rig.full ? 0 : 3 },
+        .prefer = { .kernel = kernel->name, .workspace_limit = MOST_WORKSPACE },
     };
     for (int64_t slices = 8; slices <= 1 << 14; slices += slices / 4) {
         struct ptxmm_candidate best;
         struct ptxmm_error error;
         size_t count;
-        problem.k = slices * kernel->tile_k;
+        problem.k = slices * kernel->tile_k + 8;
         if (ptxmm_select(&topic_rig.device, &problem, &best, 1, &count, &error)) fail_msg("%s", error.text);
         if (best.groups == 1) continue;
-        struct gemm_case c = topic_case(kernel, problem.m, problem.n, problem.k + 8, FILL_SMALL_INT);
+        struct gemm_case c = topic_case(kernel, problem.m, problem.n, problem.k, FILL_SMALL_INT);
         c.workspace_limit = MOST_WORKSPACE;
-        c.sm_budget = problem.prefer.sm_budget;
         return c;
     }
     fail_msg("the library never takes more than one group");
@@ -201,6 +199,8 @@ static bool replay(const struct gemm_run *first, const struct gemm_case *c)
 void topic_groups(void **state)
 {
     const struct ptxmm_kernel_info *kernel = begin_split(state);
+    if (!topic_rig.full)
+        topic_skip("the library takes groups from a K that is too long here; the topic clusters launches them by the ABI");
     struct gemm_case c = grouped_case(kernel);
     struct gemm_run first = { 0 };
     bool ok = gemm_result(&topic_rig, &c, &first);
