@@ -29,6 +29,7 @@ enum flow int_min(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow int_max(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_sqrt(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_rcp(struct warp *w, const struct inst *in, uint32_t mask);
+enum flow approx_div(struct warp *w, const struct inst *in, uint32_t mask);
 
 struct span {
     uint32_t mask;
