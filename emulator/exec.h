@@ -38,7 +38,8 @@ struct span {
 
 static inline struct span span_of(uint32_t mask)
 {
-    return (struct span){ mask, (unsigned)__builtin_ctz(mask), 32u - (unsigned)__builtin_clz(mask) };
+    return (struct span){ mask, (unsigned)__builtin_ctz(mask),
+                          32u - (unsigned)__builtin_clz(mask) };
 }
 
 const uint32_t *row32_slow(const struct warp *w, const struct operand *op, uint32_t *tmp,

@@ -62,8 +62,10 @@ static int64_t interpolate(const struct unit *f, uint32_t operand)
     const struct mufu_interval *c = &f->table[operand >> rest];
     const uint32_t x = operand & ((1u << rest) - 1);
 
-    return ((int64_t)c->c0 << 34) + (int64_t)f->bias + ((int64_t)c->c1 * x) * (INT64_C(1) << (36 - f->w1)) +
-           (c->c2 * square(x, f->cut)) * (INT64_C(1) << (36 - f->w2));
+    const int64_t linear = (int64_t)c->c1 * x, quadratic = c->c2 * square(x, f->cut);
+
+    return ((int64_t)c->c0 << 34) + (int64_t)f->bias + linear * (INT64_C(1) << (36 - f->w1)) +
+           quadratic * (INT64_C(1) << (36 - f->w2));
 }
 
 /* 24 bits, the first of which is set, times 2^(exponent - 23). */
@@ -142,7 +144,8 @@ uint32_t mufu_sqrt(uint32_t x)
     if (magnitude == 0x7f800000)
         return x;
     const int e = exponent_of(x);
-    return make(false, (uint64_t)(interpolate(&root[e & 1], x & 0x7fffff) >> 36), (e - (e & 1)) / 2);
+    const int64_t sum = interpolate(&root[e & 1], x & 0x7fffff);
+    return make(false, (uint64_t)(sum >> 36), (e - (e & 1)) / 2);
 }
 
 /* |x| * 2^bits, cut off; 0 <= |x| * 2^bits < 2^62. */

@@ -622,7 +622,8 @@ static void test_measured(void **state)
             memcpy(form, line + 2, sizeof line - 2);
             forms++;
             count = 0;
-        } else if (line[0] != '#' && sscanf(line, "%llx %llx %llx %llx", v, v + 1, v + 2, v + 3) == 4) {
+        } else if (line[0] != '#' && sscanf(line, "%llx %llx %llx %llx", v, v + 1, v + 2,
+        v + 3) == 4) {
             assert_true(count < 64);
             for (unsigned i = 0; i < 4; i++)
                 lines[count][i] = v[i];
