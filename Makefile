@@ -31,10 +31,7 @@ help:
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "CC $<"
-	@$(CC) $(ALL_CFLAGS) $(FLAGS_$(notdir $<)) -c $< -o $@
-
-# Loops over the lanes of a warp.
-$(foreach f,exec_int exec_bits exec_float exec_cvt exec_mem,$(eval FLAGS_$f.c := -O3))
+	@$(CC) $(ALL_CFLAGS) -c $< -o $@
 
 $(LIB).a: $(OBJ)
 	@mkdir -p $(@D)

@@ -12,6 +12,11 @@
 
 #include "state.h"
 
+/* Loops over the lanes of a warp become vector code, whatever the build says. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #define OP(NAME, name) enum flow op_##name(struct warp *w, const struct inst *in, uint32_t mask);
 #define FORM(NAME, mnemonic, operands, semantics)
 #include "isa.def"
