@@ -467,18 +467,16 @@ static bool expect(const struct trial *x, uint32_t (*want)[LANES_ALL][COLUMNS_AL
 
 static void instruction_of(const struct trial *x, char *text, size_t room)
 {
-    char mask[160] = "", scale[16] = "";
+    const char *mask = !x->masked ? "" : x->group == 1 ? "{v0,v1,v2,v3}, "
+                                                       : "{v0,v1,v2,v3,v4,v5,v6,v7}, ";
+    char scale[16] = "";
+    size_t used = 0;
 
-    if (x->masked && x->group == 1)
-        snprintf(mask, sizeof mask, "{0x%x, 0x%x, 0x%x, 0x%x}, ", x->mask[0], x->mask[1],
-                 x->mask[2], x->mask[3]);
-    else if (x->masked)
-        snprintf(mask, sizeof mask, "{0x%x, 0x%x, 0x%x, 0x%x, 0x%x, 0x%x, 0x%x, 0x%x}, ",
-                 x->mask[0], x->mask[1], x->mask[2], x->mask[3], x->mask[4], x->mask[5],
-                 x->mask[6], x->mask[7]);
+    for (unsigned i = 0; x->masked && i < 8; i++)
+        used += (size_t)snprintf(text + used, room - used, "mov.b32 v%u, 0x%x;\n", i, x->mask[i]);
     if (x->scale)
         snprintf(scale, sizeof scale, ", %u", x->scale);
-    snprintf(text, room, "tcgen05.mma.cta_group::%u.%s [dt], %s, bd, id, %s%skeep%s;", x->group,
+    snprintf(text + used, room - used, "tcgen05.mma.cta_group::%u.%s [dt], %s, bd, id, %s%skeep%s;", x->group,
              x->kind->name, x->a_in_tmem ? "[at]" : "ad", x->kind->block ? "[sa], [sb], " : "",
              mask, scale);
 }
