@@ -13,7 +13,8 @@
 
 struct regs *regs_new(const uint32_t counts[BANK_COUNT])
 {
-    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u, np = counts[BANK_PRED] + 1u;
+    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u;
+    const size_t np = counts[BANK_PRED] + 1u;
     struct regs *r = calloc(1, sizeof *r);
 
     if (!r)
@@ -50,7 +51,8 @@ static void regs_free(struct regs *r)
 /* Values stay behind, as they do in hardware; nobody is told that they are defined. */
 void regs_reset(struct regs *r, const uint32_t counts[BANK_COUNT])
 {
-    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u, np = counts[BANK_PRED] + 1u;
+    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u;
+    const size_t np = counts[BANK_PRED] + 1u;
 
     memset(r->defp, 0, (np + n32 + n64) * sizeof *r->defp);
     memset(r->busy32, 0, n32);

@@ -55,12 +55,39 @@ static bool read_number(const char *name, uint64_t least, uint64_t most, const c
     return true;
 }
 
+// A list of words with commas between; *out gets the bit of each.
+static bool read_rules(unsigned *out)
+{
+    static const struct {
+        const char *word;
+        unsigned bit;
+    } rules[] = {
+        {"assume", RULE_ASSUME}, {"strict-cp", RULE_STRICT_CP}, {"padded-bytes", RULE_PADDED_BYTES},
+    };
+    const char *const all = getenv("PTXMM_EMU_RULES");
+
+    for (const char *at = all; at && *at;) {
+        const size_t length = strcspn(at, ",");
+        unsigned bit = 0;
+
+        for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+            if (strlen(rules[i].word) == length && !memcmp(rules[i].word, at, length))
+                bit = rules[i].bit;
+        if (!bit)
+            return bad("PTXMM_EMU_RULES", all, "words of assume, strict-cp, padded-bytes with "
+                       "commas between");
+        *out |= bit;
+        at += length + (at[length] == ',');
+    }
+    return true;
+}
+
 static bool read_config(struct config *config)
 {
     static const char *const parts[] = {"h200", "b200"};
     static const char *const policies[] = {"early", "late", "random"};
     static const char *const bits[] = {"0", "1"};
-    unsigned part = 0, policy = POLICY_RANDOM, math = 1;
+    unsigned part = 0, policy = POLICY_RANDOM, math = 1, rules = 0;
     uint64_t sms, devices = 1, seed = 1;
 
     if (!read_word("PTXMM_EMU_PART", parts, 2, "h200 or b200", &part))
@@ -72,7 +99,7 @@ static bool read_config(struct config *config)
                      &devices) ||
         !read_number("PTXMM_EMU_SEED", 0, UINT64_MAX, "a number", &seed) ||
         !read_word("PTXMM_EMU_POLICY", policies, 3, "early, late or random", &policy) ||
-        !read_word("PTXMM_EMU_MATH", bits, 2, "0 or 1", &math))
+        !read_word("PTXMM_EMU_MATH", bits, 2, "0 or 1", &math) || !read_rules(&rules))
         return false;
     const char *path = getenv("PTXMM_EMU_REPORT");
     if (path && strlen(path) >= sizeof config->report_path)
@@ -83,6 +110,7 @@ static bool read_config(struct config *config)
     config->machine.seed = seed;
     config->machine.policy = (enum machine_policy)policy;
     config->machine.math = math;
+    config->machine.rules = rules;
     config->devices = (unsigned)devices;
     snprintf(config->report_path, sizeof config->report_path, "%s", path ? path : "");
     return true;

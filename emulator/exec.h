@@ -12,6 +12,11 @@
 
 #include "state.h"
 
+/* Loops over the lanes of a warp become vector code, whatever the build says. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #define OP(NAME, name) enum flow op_##name(struct warp *w, const struct inst *in, uint32_t mask);
 #define FORM(NAME, mnemonic, operands, semantics)
 #include "isa.def"
@@ -29,6 +34,7 @@ enum flow int_min(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow int_max(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_sqrt(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_rcp(struct warp *w, const struct inst *in, uint32_t mask);
+enum flow approx_div(struct warp *w, const struct inst *in, uint32_t mask);
 
 struct span {
     uint32_t mask;
@@ -37,7 +43,8 @@ struct span {
 
 static inline struct span span_of(uint32_t mask)
 {
-    return (struct span){ mask, (unsigned)__builtin_ctz(mask), 32u - (unsigned)__builtin_clz(mask) };
+    return (struct span){ mask, (unsigned)__builtin_ctz(mask),
+                          32u - (unsigned)__builtin_clz(mask) };
 }
 
 const uint32_t *row32_slow(const struct warp *w, const struct operand *op, uint32_t *tmp,

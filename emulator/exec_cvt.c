@@ -262,8 +262,12 @@ static uint64_t convert(const struct inst *in, uint64_t a, uint64_t b)
 /* ---- whole rows of the common forms ---- */
 
 /* Plain rounding to nearest of f32, and integers of which low bits are kept. */
-enum form { FORM_OTHER, FORM_F16X2, FORM_BF16X2, FORM_F16, FORM_BF16, FORM_WIDEN_S32, FORM_WIDEN_U32,
-            FORM_NARROW, FORM_U16, FORM_F32_F16, FORM_F32_S32, FORM_F32_U32 };
+enum form {
+    FORM_OTHER,
+    FORM_F16X2, FORM_BF16X2, FORM_F16, FORM_BF16,
+    FORM_WIDEN_S32, FORM_WIDEN_U32, FORM_NARROW, FORM_U16,
+    FORM_F32_F16, FORM_F32_S32, FORM_F32_U32,
+};
 
 static bool is_32(const struct operand *op)
 {
@@ -295,7 +299,7 @@ static enum form form_of(const struct inst *in)
         (from == TY_U64 || from == TY_S64))
         return FORM_NARROW;
     if (is_32(d) && is_32(a)) {
-        if (to == TY_U16 && (from == TY_U32 || from == TY_S32) && type_bits((enum type)d->type) <= 32)
+        if (to == TY_U16 && (from == TY_U32 || from == TY_S32))
             return FORM_U16;
         if (to == TY_U32 && from == TY_U16)
             return FORM_U16;

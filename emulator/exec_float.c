@@ -280,6 +280,8 @@ enum flow op_fma(struct warp *w, const struct inst *in, uint32_t mask)
 
 enum flow op_div(struct warp *w, const struct inst *in, uint32_t mask)
 {
+    if (in->flags & (INST_APPROX | INST_FULL))
+        return approx_div(w, in, mask);
     return is_float(in) ? calculate(w, in, mask, QUOTIENT) : int_div(w, in, mask);
 }
 

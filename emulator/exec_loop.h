@@ -1,5 +1,5 @@
 /*
- * The loops of arithmetic handlers. Inside an expression a, b, c are the source rows and l the lane.
+ * The loops of arithmetic handlers. Inside an expression a, b, c are the source rows, l the lane.
  */
 #ifndef EMULATOR_EXEC_LOOP_H
 #define EMULATOR_EXEC_LOOP_H

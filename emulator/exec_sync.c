@@ -353,7 +353,8 @@ enum flow op_nanosleep(struct warp *w, const struct inst *in, uint32_t mask)
     if (!warp_need(w, in, &in->o[0], mask, "the time"))
         return FLOW_TRAP;
     for (uint32_t left = mask; left; left &= left - 1) {
-        const uint64_t t = 2 * (warp_value(w, &in->o[0], (unsigned)__builtin_ctz(left)) & 0xffffffff);
+        const unsigned lane = (unsigned)__builtin_ctz(left);
+        const uint64_t t = 2 * (warp_value(w, &in->o[0], lane) & 0xffffffff);
         if (t > longest)
             longest = t;
     }

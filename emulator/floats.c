@@ -104,8 +104,8 @@ double format_value(struct format f, uint64_t bits)
     if (exponent)
         return double_of(sign | (uint64_t)((int)exponent - bias + 1023) << 52 |
                          fraction << (52 - f.mantissa));
-    const double magnitude = (double)fraction * double_of((uint64_t)(1 - bias - (int)f.mantissa + 1023)
-                                                          << 52);
+    const int quantum = 1 - bias - (int)f.mantissa;
+    const double magnitude = (double)fraction * double_of((uint64_t)(quantum + 1023) << 52);
     return double_of(bits_of_double(magnitude) | sign);
 }
 

@@ -80,7 +80,8 @@ struct format {
     unsigned exponent, mantissa;
 };
 
-extern const struct format format_f16, format_bf16, format_f32, format_f64, format_e5m2, format_e4m3;
+extern const struct format format_f16, format_bf16, format_f32, format_f64;
+extern const struct format format_e5m2, format_e4m3;
 
 /* +-magnitude * 2^scale in the format; sticky says that a little more was there. */
 uint64_t format_pack(struct format f, bool negative, uint64_t magnitude, int scale, bool sticky,

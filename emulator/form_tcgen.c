@@ -99,6 +99,8 @@ const char *form_tcgen_target(const struct inst *in, unsigned sm, char suffix)
 static void registers(struct parser *ps, const struct raw *r, struct operand *o, unsigned count,
                       bool dst)
 {
+    bool any = false;
+
     if (r->o.kind != OPND_VEC)
         FAIL(ps, &r->tok, "expected a vector of %u registers", count);
     if (r->o.n != count)
@@ -110,7 +112,10 @@ static void registers(struct parser *ps, const struct raw *r, struct operand *o,
         if (e->kind == OPND_SINK)
             FAIL(ps, &r->tok, "_ does not fit here");
         operand_value(ps, &one, e, TY_B32, dst, false);
+        any |= e->kind == OPND_REG;
     }
+    if (!any)
+        FAIL(ps, &r->tok, "a vector of nothing but constants");
     *o = r->o;
 }
 

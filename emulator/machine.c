@@ -83,7 +83,7 @@ unsigned machine_registers(const struct program *program, const struct function 
     threads = round_up(threads, LANES) * (fn->minnctapersm ? fn->minnctapersm : 1);
     if (65536 / threads < 256)
         cap = 65536 / threads / 8 * 8;
-    if (fn->maxnreg)                /* may be more than the threads of a CTA can have: no launch then */
+    if (fn->maxnreg)            /* may be more than the CTA's threads can have: no launch then */
         cap = fn->maxnreg;
 
     unsigned want = round_up(fn->nregs[BANK_32] + 2 * fn->nregs[BANK_64] + 8, 8);

@@ -340,7 +340,7 @@ void machine_observe(struct machine *m, const struct site *at, enum machine_even
 /* ---- memory ---- */
 enum access { ACCESS_READ, ACCESS_WRITE };
 
-/* Bytes of some memory with their valid bits: data[0] is the byte asked for, its bit is valid_at. */
+/* Bytes of some memory with their valid bits: data[0] is the byte asked for, its bit valid_at. */
 struct place {
     enum space space;           /* never generic; SP_SHARED for all shared memory */
     uint8_t *data;
@@ -359,7 +359,7 @@ struct place {
 bool warp_place(struct warp *w, const struct inst *in, unsigned lane, enum space space,
                 uint64_t address, size_t size, enum access access, struct place *out);
 
-/* The same from an asynchronous event: global or generic-global, and shared addresses of a cluster. */
+/* The same from an asynchronous event: global, and shared addresses of a cluster. */
 bool machine_place_global(struct machine *m, const struct site *at, uint64_t address, size_t size,
                           enum access access, struct place *out);
 bool machine_place_shared(struct machine *m, const struct site *at, struct cta *from,
@@ -377,7 +377,8 @@ bool generic_is_shared(uint64_t address, uint32_t *shared);
  */
 uint64_t warp_value(const struct warp *w, const struct operand *op, unsigned lane);
 uint32_t warp_defined(const struct warp *w, const struct operand *op);
-void warp_set(struct warp *w, const struct operand *op, unsigned lane, uint64_t value, bool defined);
+void warp_set(struct warp *w, const struct operand *op, unsigned lane, uint64_t value,
+              bool defined);
 void warp_set_pred(struct warp *w, const struct operand *op, uint32_t lanes, uint32_t values,
                    uint32_t defined);
 
@@ -409,7 +410,7 @@ static inline const struct operand *operand_element(const struct program *p,
  *   bool     async_open(struct machine *m)              sets *machine_async(m)
  *   void     async_close(struct machine *m)
  *   uint64_t async_next(const struct machine *m)        time of the next event, UINT64_MAX: none
- *   void     async_reset(struct machine *m)             a run is over, perhaps by a trap: drop everything
+ *   void     async_reset(struct machine *m)             a run is over, perhaps by a trap: drop all
  *   void     async_run(struct machine *m)               everything due at machine_now
  *   bool     async_cta_open(struct cta *cta)            sets cta->async
  *   void     async_cta_close(struct cta *cta)           its cluster is done and forgotten
@@ -417,7 +418,8 @@ static inline const struct operand *operand_element(const struct program *p,
  *   void     async_lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)  may trap
  *   bool     async_smem_touch(struct cta *cta, uint32_t offset, uint32_t bytes, bool write)
  *                an ordinary access; false: a live mbarrier lies there (the machine traps)
- *   size_t   async_describe(const struct cta *cta, const struct park *park, char *text, size_t room)
+ *   size_t   async_describe(const struct cta *cta, const struct park *park, char *text,
+ *                           size_t room)
  *                what a parked lane waits for, in words, for deadlock reports (like snprintf)
  * An operation in flight that will touch a cluster's shared memory or registers counts in
  * cluster->outstanding: the machine keeps the cluster's storage until that is 0 again.

@@ -16,8 +16,8 @@ static inline enum space space_of(const struct inst *in, const struct operand *a
     return (enum space)in->space;
 }
 
-static inline bool misaligned(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
-                       unsigned size)
+static inline bool misaligned(struct warp *w, const struct inst *in, unsigned lane,
+                              uint64_t address, unsigned size)
 {
     if (!(address & (size - 1)))
         return false;
@@ -26,7 +26,7 @@ static inline bool misaligned(struct warp *w, const struct inst *in, unsigned la
 }
 
 static inline bool meets_mbarrier(struct warp *w, const struct inst *in, unsigned lane,
-                           const struct place *p, unsigned size, bool write)
+                                  const struct place *p, unsigned size, bool write)
 {
     if (async_smem_touch(p->cta, p->offset, size, write))
         return false;

@@ -178,8 +178,8 @@ void report_deadlock(struct machine *m)
 
 void report_livelock(struct machine *m)
 {
-    char headline[128] = "every warp that can run is back in a state it was in before, and nothing is "
-                         "under way";
+    char headline[128] = "every warp that can run is back in a state it was in before, and nothing "
+                         "is under way";
 
     if (m->now - m->progress > m->config.idle_steps)
         snprintf(headline, sizeof headline,

@@ -65,7 +65,8 @@ static struct warp *ready_take(struct machine *m)
 
     if (m->config.policy == POLICY_RANDOM && m->ready_count > 1) {
         const unsigned pick = (unsigned)(machine_random(m) % m->ready_count);
-        struct warp **a = &m->ready[m->ready_first], **b = &m->ready[(m->ready_first + pick) & last];
+        struct warp **a = &m->ready[m->ready_first];
+        struct warp **b = &m->ready[(m->ready_first + pick) & last];
         struct warp *const t = *a;
         *a = *b;
         *b = t;

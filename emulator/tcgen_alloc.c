@@ -167,9 +167,10 @@ enum flow op_tcgen_alloc(struct warp *w, const struct inst *in, uint32_t mask)
 
     if (!whole_warp(w, in, mask))
         return outcome(w);
-    side = tcgen_live_side(w, in, in->cta_group);
+    side = tcgen_side_of(w, in, in->cta_group);
     if (!side || !columns_of(w, in, &columns) || !result_place(w, in, &place) ||
-        (!side->granted && !rules(w, in, side, columns)))
+        (!side->granted &&
+         (!tcgen_live_side(w, in, in->cta_group) || !rules(w, in, side, columns))))
         return FLOW_TRAP;
     first = in->cta_group == 1 ? allocate_one(side, columns)
                                : allocate_pair(w, in, tcgen_unit_of(w->cta), side, columns);

@@ -136,7 +136,8 @@ bool warpgroup_meet(struct warp *w, const struct inst *in, uint32_t mask)
     const unsigned group = w->id / WARPGROUP;
 
     if (w->launched != UINT32_MAX || group * WARPGROUP + WARPGROUP > cta->warp_count) {
-        warp_trap(w, in, -1, TRAP_INSTRUCTION, "the warpgroup is not complete: the CTA has %u threads",
+        warp_trap(w, in, -1, TRAP_INSTRUCTION,
+                  "the warpgroup is not complete: the CTA has %u threads",
                   cta->threads);
         return false;
     }

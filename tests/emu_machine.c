@@ -156,7 +156,8 @@ static void test_atomics(void **state)
     static const char text[] = HEAD
         ".visible .entry k(.param .u64 out) {\n"
         ".reg .b32 r<9>; .reg .b64 a, b; .reg .f32 f;\n"
-        "ld.param.u64 a, [out]; mov.u32 r0, %tid.x; mov.u32 r1, %ctaid.x; mad.lo.u32 r0, r1, 64, r0;\n"
+        "ld.param.u64 a, [out]; mov.u32 r0, %tid.x; mov.u32 r1, %ctaid.x; "
+        "mad.lo.u32 r0, r1, 64, r0;\n"
         "atom.global.add.u32 r2, [a], 1;\n"
         "red.global.max.u32 [a+4], r0;\n"
         "atom.global.cas.b32 r3, [a+8], 77, r0;\n"
@@ -259,7 +260,8 @@ static void test_matrices(void **state)
 {
     static const char text[] = KERNEL(
         ".shared .align 16 .b8 sm[1024];\n"
-        "mov.u32 r3, sm; mul.lo.u32 r4, r0, 2; add.u32 r5, r4, 1; shl.b32 r5, r5, 16; or.b32 r4, r4, r5;\n"
+        "mov.u32 r3, sm; mul.lo.u32 r4, r0, 2; add.u32 r5, r4, 1; shl.b32 r5, r5, 16; "
+        "or.b32 r4, r4, r5;\n"
         "and.b32 r6, r0, 7; mad.lo.u32 r6, r6, 16, r3;\n"
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [r6], {r4};\n"
         "bar.warp.sync -1;\n"
@@ -287,7 +289,8 @@ static void test_named_barriers(void **state)
         "mov.u32 r3, 7; setp.eq.u32 p1, r0, 0; @p1 st.shared.u32 [box], r3; bar.arrive 1, 128;\n"
         "bar.sync 2, 128; ld.shared.u32 r4, [box]; sub.u32 r4, r4, 1; bra out_;\n"
         "second: bar.sync 1, 128; ld.shared.u32 r4, [box]; add.u32 r4, r4, 1;\n"
-        "barrier.cta.sync 3, 64; setp.eq.u32 p1, r0, 64; @p1 st.shared.u32 [box], r4; bar.arrive 2, 128;\n"
+        "barrier.cta.sync 3, 64; setp.eq.u32 p1, r0, 64; @p1 st.shared.u32 [box], r4; "
+        "bar.arrive 2, 128;\n"
         "out_: st.global.u32 [rd0], r4;\n");
     (void)state;
     EVERYWHERE(e, check(&e, text, 3, 128, relay);)
@@ -305,7 +308,8 @@ static void test_barrier_reduction(void **state)
     static const char text[] = KERNEL(
         "rem.u32 r3, r0, 3; setp.eq.u32 p0, r3, 0; barrier.cta.red.popc.u32 r4, 0, p0;\n"
         "barrier.cta.red.or.pred p1, 1, p0; barrier.cta.red.and.pred p2, 2, p0;\n"
-        "selp.u32 r5, 1000, 0, p1; selp.u32 r6, 5000, 0, p2; add.u32 r4, r4, r5; add.u32 r4, r4, r6;\n"
+        "selp.u32 r5, 1000, 0, p1; selp.u32 r6, 5000, 0, p2; add.u32 r4, r4, r5; "
+        "add.u32 r4, r4, r6;\n"
         "st.global.u32 [rd0], r4; setp.gt.u32 p3, r0, 40; @p3 exit; barrier.cta.sync 5;\n");
     (void)state;
     EVERYWHERE(e, check(&e, text, 2, 100, counted);)
@@ -349,13 +353,15 @@ static void test_calls(void **state)
         ".reg .b32 a, b; .reg .pred p;\n"
         "ld.param.b32 a, [n]; setp.gt.u32 p, a, 1; @p bra more; mov.b32 b, 1; bra back;\n"
         "more: sub.u32 b, a, 1;\n"
-        "{ .param .b32 x; .param .b32 y; st.param.b32 [x], b; call.uni (y), fact, (x); ld.param.b32 b, [y]; }\n"
+        "{ .param .b32 x; .param .b32 y; st.param.b32 [x], b; call.uni (y), fact, (x); "
+        "ld.param.b32 b, [y]; }\n"
         "mul.lo.u32 b, a, b;\n"
         "back: st.param.b32 [result], b; ret; }\n"
         ".func (.reg .b32 d) twice(.reg .b32 v) { add.u32 d, v, v; ret; }\n"
         ".visible .entry k(.param .u64 out) {\n" PROLOGUE
         "rem.u32 r3, r1, 7;\n"
-        "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r3; call (y), fact, (x); ld.param.b32 r4, [y]; }\n"
+        "{ .param .b32 x; .param .b32 y; st.param.b32 [x], r3; call (y), fact, (x); "
+        "ld.param.b32 r4, [y]; }\n"
         "setp.ne.u32 p0, r3, 0; mov.u32 r5, 0; @p0 call (r5), twice, (r3);\n"
         "add.u32 r4, r4, r5; st.global.u32 [rd0], r4; ret; }\n";
     (void)state;
@@ -389,7 +395,8 @@ static void test_printf(void **state)
 {
     static const char text[] = HEAD
         ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
-        ".global .align 1 .b8 fmt[] = {37,100,32,37,46,50,102,32,37,115,10,0};\n"     /* "%d %.2f %s\n" */
+        /* "%d %.2f %s\n" */
+        ".global .align 1 .b8 fmt[] = {37,100,32,37,46,50,102,32,37,115,10,0};\n"
         ".global .align 1 .b8 word[] = {104,105,0};\n"                               /* "hi" */
         ".visible .entry k(.param .u64 out) {\n"
         ".local .align 8 .b8 args[24]; .reg .b64 a, b, c, d; .reg .b32 r; .reg .pred p;\n"
@@ -450,7 +457,8 @@ static void test_programmatic(void **state)
         "slow: sub.u32 r4, r4, 1; setp.ne.u32 p0, r4, 0; @p0 bra slow;\n"
         "st.global.u32 [rd0], r1; ret; }\n"
         ".visible .entry second(.param .u64 out) {\n" PROLOGUE
-        "griddepcontrol.wait; ld.global.u32 r3, [rd0]; add.u32 r3, r3, 5; st.global.u32 [rd0], r3; ret; }\n"
+        "griddepcontrol.wait; ld.global.u32 r3, [rd0]; add.u32 r3, r3, 5; "
+        "st.global.u32 [rd0], r3; ret; }\n"
         ".visible .entry third(.param .u64 out) {\n" PROLOGUE
         "ld.global.u32 r3, [rd0]; mul.lo.u32 r3, r3, 2; st.global.u32 [rd0], r3; ret; }\n";
     (void)state;
@@ -483,7 +491,8 @@ static void test_places(void **state)
         "mov.u32 n, %ntid.z; mov.u32 y, %tid.z; mad.lo.u32 x, x, n, y;\n"
         "mov.u32 n, %ntid.y; mov.u32 y, %tid.y; mad.lo.u32 x, x, n, y;\n"
         "mov.u32 n, %ntid.x; mov.u32 y, %tid.x; mad.lo.u32 x, x, n, y;\n"
-        "ld.param.u64 a, [out]; mul.wide.u32 b, x, 4; add.u64 a, a, b; st.global.u32 [a], x; ret; }\n";
+        "ld.param.u64 a, [out]; mul.wide.u32 b, x, 4; add.u64 a, a, b; st.global.u32 [a], x; "
+        "ret; }\n";
     (void)state;
     EVERYWHERE(e,
         emu_load(&e, text);

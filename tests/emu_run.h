@@ -114,7 +114,8 @@ static inline void emu_assemble(const char *text)
     assert_true(file >= 0);
     assert_true(write(file, text, strlen(text)) == (ssize_t)strlen(text));
     close(file);
-    snprintf(command, sizeof command, "%s -arch=sm_90a -o /dev/null %s", assembler, path);
+    snprintf(command, sizeof command, "%s -arch=%s -o /dev/null %s", assembler,
+             strstr(text, ".target sm_100") ? "sm_100a" : "sm_90a", path);
     const int status = system(command);
     unlink(path);
     if (status)
@@ -125,7 +126,8 @@ static inline void emu_assemble(const char *text)
 static inline void emu_load(struct emu *e, const char *text)
 {
     struct load_error error;
-    const struct load_options options = { .sm = 90, .file = "test.ptx" };
+    const struct load_options options = { .sm = e->config.part == PART_B200 ? 100 : 90,
+                                          .file = "test.ptx" };
 
     emu_assemble(text);
     program_free(e->program);

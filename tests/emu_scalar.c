@@ -512,7 +512,7 @@ static u64 operand(char kind, unsigned which, u64 *seed)
     }
 }
 
-static void kernel(const struct row *row, char *text, size_t room)
+static void kernel(const char *instruction, char result, char *text, size_t room)
 {
     snprintf(text, room, HEAD
         ".visible .entry k(.param .u64 in, .param .u64 out) {\n"
@@ -526,9 +526,9 @@ static void kernel(const struct row *row, char *text, size_t room)
         "cvt.u16.u64 a16, a64; cvt.u16.u64 b16, b64; cvt.u16.u64 c16, c64;\n"
         "%s;\n"
         "%s\n"
-        "st.global.u64 [o], d64; ret; }\n", row->text,
-        row->result == 'h' ? "cvt.u64.u16 d64, d16;" : row->result == 'w' ? "cvt.u64.u32 d64, d32;"
-        : row->result == 'p' ? "selp.u64 d64, 1, 0, p;" : "");
+        "st.global.u64 [o], d64; ret; }\n", instruction,
+        result == 'h' ? "cvt.u64.u16 d64, d16;" : result == 'w' ? "cvt.u64.u32 d64, d32;"
+        : result == 'p' ? "selp.u64 d64, 1, 0, p;" : "");
 }
 
 static void test_rows(void **state)
@@ -544,7 +544,7 @@ static void test_rows(void **state)
         u64 seed = i + 1;
         struct emu e;
         emu_open(&e, POLICY_EARLY, 1);
-        kernel(row, text, sizeof text);
+        kernel(row->text, row->result, text, sizeof text);
         emu_load(&e, text);
         for (unsigned k = 0; k < CASES; k++)
             for (unsigned j = 0; j < 3; j++)
@@ -575,10 +575,72 @@ static void test_rows(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* One form of the data file: runs it on its lines and compares. */
+static unsigned measured_form(const char *form, u64 (*lines)[4], unsigned count)
+{
+    static u64 in[64][3];
+    char text[4096];
+    unsigned bad = 0;
+    struct emu e;
+
+    if (!count)
+        return 0;
+    for (unsigned k = 0; k < count; k++)
+        memcpy(in[k], lines[k], sizeof in[k]);
+    emu_open(&e, POLICY_EARLY, 1);
+    kernel(form + 2, form[0], text, sizeof text);
+    emu_load(&e, text);
+    const u64 from = emu_put(&e, in, sizeof in), to = emu_alloc(&e, sizeof in);
+    RUN(&e, "k", 1, count, from, to);
+    const u64 *out = emu_bytes(&e, to);
+    for (unsigned k = 0; k < count; k++)
+        if (out[k] != lines[k][3]) {
+            print_error("%s: a %llx b %llx c %llx: an H200 gives %llx, got %llx\n", form + 2,
+                        (unsigned long long)in[k][0], (unsigned long long)in[k][1],
+                        (unsigned long long)in[k][2], (unsigned long long)lines[k][3],
+                        (unsigned long long)out[k]);
+            bad++;
+        }
+    emu_close(&e);
+    return bad;
+}
+
+static void test_measured(void **state)
+{
+    FILE *file = fopen("tests/data/scalar_h200.txt", "r");
+    static u64 lines[64][4];
+    char form[256] = "", line[256];
+    unsigned count = 0, forms = 0, bad = 0;
+
+    (void)state;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long long v[4];
+        if (line[0] == '=') {
+            bad += measured_form(form, lines, count);
+            line[strcspn(line, "\n")] = 0;
+            memcpy(form, line + 2, sizeof line - 2);
+            forms++;
+            count = 0;
+        } else if (line[0] != '#' && sscanf(line, "%llx %llx %llx %llx", v, v + 1, v + 2,
+        v + 3) == 4) {
+            assert_true(count < 64);
+            for (unsigned i = 0; i < 4; i++)
+                lines[count][i] = v[i];
+            count++;
+        }
+    }
+    bad += measured_form(form, lines, count);
+    fclose(file);
+    assert_true(forms > 700);
+    assert_int_equal(bad, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_measured),
     };
 
     return cmocka_run_group_tests_name("scalar instructions", tests, NULL, NULL);

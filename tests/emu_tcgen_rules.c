@@ -1,0 +1,398 @@
+/* A small program with tcgen05, right under every policy, and what may be wrong with it: one trap
+ * for each mistake. */
+#include "emu_run.h"
+
+enum { M = 128, N = 64, K = 32 };       /* two steps of 16 */
+
+/* A and B without swizzle at 0x800 and 0x2800, all ones: D = K everywhere. */
+static const char program[] =
+    ".version 8.8\n.target sm_100a\n.address_size 64\n"
+    ".extern .shared .align 1024 .b8 sm[];\n"
+    ".visible .entry k(.param .u64 pd)\n.reqntid 128\n{\n"
+    ".reg .b32 tid, wrp, lane, i, t, base, addr, tm, idesc, r<16>;\n"
+    ".reg .b64 g, ad, bd;\n.reg .b16 msk;\n.reg .pred p, q, lead;\n"
+    "mov.u32 tid, %tid.x;\nshr.u32 wrp, tid, 5;\nmov.u32 lane, %laneid;\nmov.u32 base, sm;\n"
+    "mov.u32 idesc, 0x08100490;\n"
+    "mov.u32 i, 0;\nshl.b32 t, tid, 2;\nadd.u32 t, t, base;\nmov.u32 r0, 0x3f803f80;\n"
+    "FILL: st.shared.b32 [t+1024], r0;\n"
+    "add.u32 t, t, 512;\nadd.u32 i, i, 512;\nsetp.lt.u32 p, i, 16384;\n@p bra FILL;\n"
+    "fence.proxy.async.shared::cta;\n"
+    "setp.ne.u32 p, tid, 0;\n@p bra READY;\n"
+    "mbarrier.init.shared::cta.b64 [base], 1;\n"
+    "mbarrier.init.shared::cta.b64 [base+8], 1;\n"
+    "fence.mbarrier_init.release.cluster;\n"
+    "READY: bar.warp.sync 0xffffffff;\n"
+    "setp.ne.u32 p, wrp, 0;\n@p bra HAVE;\n"
+    "mov.u32 r1, 64;\n"
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [base+16], r1;\n"
+    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n"
+    "HAVE: bar.sync 0;\n"
+    "ld.shared.b32 tm, [base+16];\n"
+    "setp.ne.u32 p, wrp, 1;\n@p bra WAIT;\n"
+    "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n"
+    "mov.b64 ad, 0x0000400800800080;\nmov.b64 bd, 0x0000400800400280;\n"
+    "setp.eq.u32 q, tid, 5000;\n"
+    "tcgen05.mma.cta_group::1.kind::f16 [tm], ad, bd, idesc, q;\n"
+    "add.u64 ad, ad, 256;\nadd.u64 bd, bd, 128;\n"
+    "tcgen05.mma.cta_group::1.kind::f16 [tm], ad, bd, idesc, 1;\n"
+    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [base];\n"
+    "ISSUED: bar.warp.sync 0xffffffff;\n"
+    "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [base], 0;\n@!p bra WAIT;\n"
+    "tcgen05.fence::after_thread_sync;\n"
+    "shl.b32 addr, wrp, 21;\nadd.u32 addr, addr, tm;\n"
+    "ld.param.u64 g, [pd];\nmad.wide.u32 g, tid, 256, g;\nmov.u32 i, 0;\n"
+    "LOAD: tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [addr];\n"
+    "tcgen05.wait::ld.sync.aligned;\n"
+    "st.global.v4.b32 [g], {r0, r1, r2, r3};\n"
+    "add.u64 g, g, 16;\nadd.u32 addr, addr, 4;\nadd.u32 i, i, 4;\n"
+    "setp.lt.u32 p, i, 64;\n@p bra LOAD;\n"
+    "tcgen05.fence::before_thread_sync;\nbar.sync 0;\n"
+    "setp.ne.u32 p, wrp, 2;\n@p bra END;\n"
+    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64;\n"
+    "END: ret;\n}\n";
+
+static void open_b200(struct emu *e, enum machine_policy policy, uint64_t seed)
+{
+    emu_open(e, policy, seed);
+    machine_destroy(e->machine);
+    e->config.part = PART_B200;
+    e->machine = machine_create(&e->config, e->mem);
+    assert_non_null(e->machine);
+}
+
+static char text[16384];
+
+static void replace(const char *base, const char *from, const char *to)
+{
+    const char *at = strstr(base, from);
+
+    if (!at)
+        fail_msg("the program has no\n%s", from);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - base), base, to, at + strlen(from));
+}
+
+static bool run_text(struct emu *e, unsigned ctas)
+{
+    uint64_t d[1];
+
+    emu_load(e, text);
+    d[0] = emu_alloc(e, (size_t)ctas * M * N * 4);
+    if (!emu_run(e, "k", &(struct emu_launch){ .grid = { ctas }, .block = { 128 },
+                                               .smem = 20480 }, 1, d))
+        return false;
+    for (unsigned i = 0; i < ctas * M * N; i++) {
+        float f;
+
+        memcpy(&f, (char *)emu_bytes(e, d[0]) + 4 * i, 4);
+        if (f != K) {
+            print_error("element %u is %g\n", i, (double)f);
+            fail();
+        }
+    }
+    return true;
+}
+
+static void right(void **state)
+{
+    (void)state;
+    for (unsigned policy = 0; policy < 3; policy++)
+        for (unsigned seed = 0; seed < 20; seed++) {
+            struct emu e;
+
+            open_b200(&e, policy, seed);
+            memcpy(text, program, sizeof program);
+            if (!run_text(&e, 1)) {
+                print_error("%s\n", trap_report(&e.trap));
+                fail();
+            }
+            emu_close(&e);
+        }
+}
+
+#define KIND(name) (1u << TRAP_##name)
+
+struct row {
+    const char *from, *to;
+    unsigned kinds;             /* a bit each; 0 stands for PENDING under the late policy */
+};
+
+#define MMA "tcgen05.mma.cta_group::1.kind::f16 [tm], ad, bd, idesc, q;\n"
+#define COMMIT "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [base];\n"
+#define LD "LOAD: tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [addr];\n"
+#define DEALLOC "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64;\n"
+#define ALLOC "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [base+16], r1;\n"
+#define RELINQUISH "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n"
+
+static const struct row rows[] = {
+    /* allocation */
+    { "mov.u32 r1, 64;", "mov.u32 r1, 48;", KIND(TENSOR_MEMORY) },
+    { "mov.u32 r1, 64;", "mov.u32 r1, 1024;", KIND(TENSOR_MEMORY) },
+    { ALLOC, ALLOC "mov.u32 r1, 128;\n" ALLOC, KIND(TENSOR_MEMORY) },
+    { ALLOC, RELINQUISH ALLOC, KIND(TENSOR_MEMORY) },
+    { ALLOC, "setp.lt.u32 q, lane, 16;\n@q " ALLOC, KIND(DIVERGENT) },
+    { "[base+16], r1;", "[base+18], r1;", KIND(MISALIGNED) },
+    { "[base+16], r1;", "[base+8], r1;", KIND(MBARRIER_MEMORY) },
+    { "mov.u32 r1, 64;", "add.u32 r1, lane, 64;", KIND(MISMATCH) },
+    { DEALLOC, "", KIND(TENSOR_MEMORY) },
+    { DEALLOC, "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 32;\n", KIND(TENSOR_MEMORY) },
+    { DEALLOC, DEALLOC DEALLOC, KIND(TENSOR_MEMORY) },
+    { "mov.u32 r1, 64;", "mov.u32 r1, 32;", KIND(TENSOR_MEMORY) },
+    /* loads */
+    { "shl.b32 addr, wrp, 21;", "xor.b32 addr, wrp, 1;\nshl.b32 addr, addr, 21;",
+      KIND(TENSOR_MEMORY) },
+    { "shl.b32 addr, wrp, 21;", "shl.b32 addr, wrp, 21;\nadd.u32 addr, addr, 65536;",
+      KIND(TENSOR_MEMORY) },
+    { "add.u32 addr, addr, tm;", "add.u32 addr, addr, tm;\nadd.u32 addr, addr, 61;",
+      KIND(TENSOR_MEMORY) },
+    { "add.u32 addr, addr, tm;", "add.u32 addr, addr, tm;\nadd.u32 addr, addr, 512;",
+      KIND(TENSOR_MEMORY) },
+    { "add.u32 addr, addr, tm;", "add.u32 addr, addr, tm;\nadd.u32 addr, addr, lane;",
+      KIND(MISMATCH) },
+    { LD, "LOAD: setp.lt.u32 q, lane, 16;\n@q tcgen05.ld.sync.aligned.32x32b.x4.b32 "
+      "{r0, r1, r2, r3}, [addr];\n", KIND(DIVERGENT) },
+    /* multiplying */
+    { "idesc, q;\nadd", "idesc, 1;\nadd", KIND(UNDEFINED) },
+    { "0x0000400800800080", "0x0000000800800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x6000400800800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x2000400800800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x0010400800800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x0000400840800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x0020400800800080", KIND(DESCRIPTOR) },
+    { "0x0000400800800080", "0x0002400800800080", KIND(UNVERIFIED) },
+    { "0x0000400800800080", "0x00004fff00800080", KIND(BOUNDS) },
+    { "0x08100490", "0x081004d0", KIND(DESCRIPTOR) },           /* bit 6 */
+    { "0x08100490", "0x08900490", KIND(DESCRIPTOR) },           /* bit 23 */
+    { "0x08100490", "0x28100490", KIND(DESCRIPTOR) },           /* bit 29 */
+    { "0x08100490", "0x48100490", KIND(DESCRIPTOR) },           /* the shift of .ws */
+    { "0x08100490", "0x08100498", KIND(DESCRIPTOR) },           /* saturation */
+    { "0x08100490", "0x08100494", KIND(DESCRIPTOR) },           /* sparse */
+    { "0x08100490", "0x08100590", KIND(DESCRIPTOR) },           /* no type of A */
+    { "0x08100490", "0x08100480", KIND(DESCRIPTOR) },           /* bf16 to f16 */
+    { "0x08100490", "0x0c100490", KIND(DESCRIPTOR) },           /* M = 192 */
+    { "0x08100490", "0x08000490", KIND(DESCRIPTOR) },           /* N = 0 */
+    { "0x08100490", "0x08420490", KIND(DESCRIPTOR) },           /* N = 264 */
+    { "0x08100490", "0x08200490", KIND(TENSOR_MEMORY) | KIND(BOUNDS) },         /* N = 128 */
+    { MMA, "add.u32 r4, tm, 8;\ntcgen05.mma.cta_group::1.kind::f16 [r4], ad, bd, idesc, q;\n",
+      KIND(TENSOR_MEMORY) },
+    { MMA, "add.u32 r4, tm, 0x100000;\n"
+      "tcgen05.mma.cta_group::1.kind::f16 [r4], ad, bd, idesc, q;\n", KIND(TENSOR_MEMORY) },
+    { MMA, "tcgen05.mma.cta_group::1.kind::f16.collector::a::use [tm], ad, bd, idesc, q;\n",
+      KIND(INSTRUCTION) },
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, idesc, q;\n", KIND(INSTRUCTION) },
+    { MMA, "tcgen05.mma.sp.cta_group::1.kind::f16 [tm], ad, bd, [tm], idesc, q;\n",
+      KIND(INSTRUCTION) },
+    { MMA, "mov.u32 r5, 0x08100420;\n"
+      "tcgen05.mma.cta_group::1.kind::i8 [tm], ad, bd, r5, q, 1;\n", KIND(INSTRUCTION) },
+    { "setp.lt.u32 p, i, 16384;\n@p bra FILL;", "setp.lt.u32 p, i, 8192;\n@p bra FILL;",
+      KIND(UNDEFINED) },
+    /* commit */
+    { "@!lead bra ISSUED;\n", "setp.eq.u32 p, lane, 5;\n@p " COMMIT "@!lead bra ISSUED;\n",
+      KIND(INSTRUCTION) },
+    { COMMIT, "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [base+24];\n",
+      KIND(MBARRIER) },
+    { COMMIT, "mov.u16 msk, 3;\ntcgen05.commit.cta_group::1.mbarrier::arrive::one"
+      ".shared::cluster.multicast::cluster.b64 [base], msk;\n", KIND(BOUNDS) },
+    { COMMIT, "", KIND(DEADLOCK) },
+    { COMMIT, COMMIT COMMIT, KIND(MBARRIER) | KIND(DEADLOCK) | KIND(NONE) },
+    /* what nothing orders */
+    { "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [base], 0;\n@!p bra WAIT;\n", "WAIT:\n",
+      0 },
+    { "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [base], 0;\n@!p bra WAIT;\n",
+      "WAIT: tcgen05.ld.sync.aligned.32x32b.x1.b32 {r9}, [tm];\n", 0 },
+    { MMA, MMA "mov.u32 r5, 0x080c0490;\n"
+      "tcgen05.mma.cta_group::1.kind::f16 [tm], ad, bd, r5, q;\n", 0 },
+    { LD, "LOAD: tcgen05.st.sync.aligned.32x32b.x1.b32 [addr], {r0};\n"
+      "tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [addr];\n", 0 },
+    { LD "tcgen05.wait::ld.sync.aligned;\n",
+      LD "tcgen05.st.sync.aligned.32x32b.x1.b32 [addr], {r8};\ntcgen05.wait::st.sync.aligned;\n",
+      0 },
+    { LD, "LOAD: setp.ne.u32 q, lane, 31;\n"
+      "@!q tcgen05.cp.cta_group::1.128x128b [tm], 0x0000400800800080;\n"
+      "tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [addr];\n", 0 },
+};
+
+/* Runs the program with one mistake; TRAP_NONE: nothing was found. */
+static enum trap_kind found(const struct row *row, enum machine_policy policy, uint64_t seed)
+{
+    enum trap_kind kind = TRAP_NONE;
+    struct emu e;
+
+    open_b200(&e, policy, seed);
+    replace(program, row->from, row->to);
+    if (strstr(text, "r8};"))
+        replace(strdup(text), "mov.u32 r0, 0x3f80", "mov.u32 r8, 0;\nmov.u32 r0, 0x3f80");
+    if (!run_text(&e, 1))
+        kind = e.trap.kind;
+    emu_close(&e);
+    return kind;
+}
+
+static void complain(unsigned i, enum machine_policy policy, enum trap_kind kind)
+{
+    fail_msg("row %u, policy %d, instead of\n%s\nthere is\n%s\ntrap: %s", i, (int)policy,
+             rows[i].from, rows[i].to, kind ? trap_name(kind) : "none");
+}
+
+static void wrong(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (unsigned policy = 0; rows[i].kinds && policy < 3; policy++) {
+            const enum trap_kind kind = found(&rows[i], policy, i);
+
+            if (!(rows[i].kinds >> kind & 1))
+                complain(i, policy, kind);
+        }
+}
+
+/* A race shows itself when engines are late, with most orders in which they may finish. */
+static void races(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        unsigned times = 0;
+
+        for (unsigned seed = 0; !rows[i].kinds && seed < 12; seed++) {
+            const enum trap_kind kind = found(&rows[i], POLICY_LATE, seed);
+
+            times += kind == TRAP_PENDING || kind == TRAP_UNDEFINED;    /* nothing written yet */
+            if (kind != TRAP_PENDING && kind != TRAP_UNDEFINED && kind != TRAP_NONE)
+                complain(i, POLICY_LATE, kind);
+        }
+        if (!rows[i].kinds && times < 4)
+            complain(i, POLICY_LATE, TRAP_NONE);
+    }
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+#define PAIR \
+    ".version 8.8\n.target sm_100a\n.address_size 64\n.shared .align 16 .b8 sm[64];\n" \
+    ".visible .entry k(.param .u64 pd)\n.reqntid 32\n.reqnctapercluster 2\n{\n" \
+    ".reg .b32 base, tm, rank, a;\n.reg .b64 ad;\n.reg .pred p, q;\n" \
+    "mov.u32 base, sm;\nmov.u32 rank, %cluster_ctarank;\nsetp.ne.u32 q, rank, 0;\n" \
+    "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+#define PAIR_ALLOC "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [base], 64;\n"
+#define PAIR_DEALLOC "tcgen05.dealloc.cta_group::2.sync.aligned.b32 tm, 64;\n"
+#define TOGETHER "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+#define GET "ld.shared.b32 tm, [base];\n"
+
+static const struct {
+    const char *text;
+    unsigned kinds;
+    const char *words;          /* of the report */
+} pairs[] = {
+    { PAIR PAIR_ALLOC GET TOGETHER PAIR_DEALLOC "ret;\n}\n", KIND(NONE), NULL },
+    { PAIR "@q bra E;\n" PAIR_ALLOC "E: ret;\n}\n", KIND(DEADLOCK) | KIND(DEAD_TARGET), NULL },
+    { PAIR "@q bra E;\n" PAIR_ALLOC "E: " TOGETHER "ret;\n}\n", KIND(DEADLOCK),
+      "tcgen05.alloc of the pair's other CTA" },
+    { PAIR "selp.u32 a, 32, 64, q;\n"
+      "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [base], a;\nret;\n}\n",
+      KIND(MISMATCH), NULL },
+    { PAIR PAIR_ALLOC GET "@q bra E;\n" PAIR_DEALLOC "E: ret;\n}\n", KIND(TENSOR_MEMORY), NULL },
+    /* dealloc may wait for the other CTA's, which waits for the barrier */
+    { PAIR PAIR_ALLOC GET "@q bra E;\n" PAIR_DEALLOC TOGETHER "ret;\n"
+      "E: " TOGETHER PAIR_DEALLOC "ret;\n}\n", KIND(NONE) | KIND(DEADLOCK), NULL },
+    /* the peer has exited */
+    { PAIR "@q bra E;\nmov.u32 tm, 0;\nW: nanosleep.u32 1000;\nadd.u32 tm, tm, 1;\n"
+      "setp.lt.u32 p, tm, 50;\n@p bra W;\n" PAIR_ALLOC "E: ret;\n}\n", KIND(DEAD_TARGET), NULL },
+};
+
+static void pair_rules(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        for (unsigned policy = 0; policy < 3; policy++) {
+            struct emu e;
+            uint64_t d[1] = { 0 };
+            char *report;
+            bool ok;
+
+            open_b200(&e, policy, i);
+            emu_load(&e, pairs[i].text);
+            ok = emu_run(&e, "k", &(struct emu_launch){ .grid = { 2 }, .block = { 32 } }, 1, d);
+            report = ok ? NULL : trap_report(&e.trap);
+            if (!(pairs[i].kinds >> (ok ? TRAP_NONE : e.trap.kind) & 1) ||
+                (pairs[i].words && !(report && strstr(report, pairs[i].words)))) {
+                print_error("row %u, policy %u: %s\n%s\n", i, policy, report ? report : "no trap",
+                            pairs[i].text);
+                fail();
+            }
+            free(report);
+            emu_close(&e);
+        }
+}
+
+/* One kernel uses one cta_group. */
+static void groups(void **state)
+{
+    static const char mixed[] =
+        PAIR PAIR_ALLOC "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nret;\n}\n";
+    const struct load_options options = { .sm = 100, .file = "test.ptx" };
+    struct load_error error;
+    struct program *p;
+
+    (void)state;
+    assert_int_equal(program_load(mixed, strlen(mixed), &options, &p, &error), LOAD_INVALID);
+    assert_non_null(strstr(error.message, "both .cta_group::1 and .cta_group::2"));
+}
+
+/* ---- several CTAs of one multiprocessor ------------------------------------------------------ */
+
+/* 512 columns each: they take turns. Base 0 only where nobody else has columns. */
+static void turns(void **state)
+{
+    static const unsigned columns[] = { 512, 256, 128 };
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned policy = 0; policy < 3; policy++) {
+            struct emu e;
+            char number[64];
+
+            open_b200(&e, policy, i);
+            machine_destroy(e.machine);
+            e.config.sms = 1;
+            e.machine = machine_create(&e.config, e.mem);
+            snprintf(number, sizeof number, "mov.u32 r1, %u;", columns[i]);
+            replace(program, "mov.u32 r1, 64;", number);
+            snprintf(number, sizeof number, "b32 tm, %u;", columns[i]);
+            replace(strdup(text), "b32 tm, 64;", number);
+            replace(strdup(text), "mad.wide.u32 g, tid, 256, g;",
+                    "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\n"
+                    "mad.wide.u32 g, i, 256, g;");
+            if (!run_text(&e, 7)) {
+                print_error("%s\n", trap_report(&e.trap));
+                fail();
+            }
+            emu_close(&e);
+        }
+}
+
+/* Without relinquishing, the second CTA waits until the first is gone; that is no deadlock. */
+static void permit(void **state)
+{
+    struct emu e;
+
+    (void)state;
+    open_b200(&e, POLICY_RANDOM, 3);
+    machine_destroy(e.machine);
+    e.config.sms = 1;
+    e.machine = machine_create(&e.config, e.mem);
+    replace(program, RELINQUISH, "");
+    replace(strdup(text), "mad.wide.u32 g, tid, 256, g;",
+            "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\nmad.wide.u32 g, i, 256, g;");
+    assert_true(run_text(&e, 5));
+    emu_close(&e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right), cmocka_unit_test(wrong), cmocka_unit_test(races),
+        cmocka_unit_test(pair_rules),
+        cmocka_unit_test(groups), cmocka_unit_test(turns), cmocka_unit_test(permit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
