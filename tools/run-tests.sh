@@ -20,9 +20,11 @@ while IFS= read -r command; do
     # shellcheck disable=SC2086
     { timeout "$LIMIT" $command 2>&1 < /dev/null; echo "exit status $?"; } | tee "$out" | sed '/^exit status 0$/d'
     awk -v command="$command" -v seconds="$(($(date +%s) - start))" '
-        /^\[  PASSED  \] [0-9]+ test\(s\)/ { passed += $4 }
-        /^\[  SKIPPED \] [0-9]+ test\(s\)/ { skipped += $4 }
-        /^\[  FAILED  \] [0-9]+ test\(s\)/ { failed += $4 }
+        # "[  PASSED  ] 3 test(s)."; newer versions: "[  SKIPPED ] group: 3 test(s), listed below:".
+        /^\[  (PASSED|SKIPPED|FAILED) +\] (.*: )?[0-9]+ test\(s\)/ {
+            n = $0; sub(/ test\(s\).*/, "", n); sub(/.* /, "", n)
+            if ($2 == "PASSED") passed += n; else if ($2 == "SKIPPED") skipped += n; else failed += n
+        }
         /^ok /     { passed++ }
         /^not ok / { failed++ }
         /^skip /   { skipped++ }
