@@ -178,6 +178,9 @@ uint64_t async_next(const struct machine *m)
     return of(m)->count ? of(m)->heap[0].time : UINT64_MAX;
 }
 
+/* Ticks until an event that owes turns is looked at again: looking costs as much as a step. */
+enum { LOOK_AGAIN = 32 };
+
 /* Whether a warp that can run has hardly had a turn since the event was posted. */
 static bool owes_turns(const struct event *event)
 {
@@ -204,7 +207,7 @@ void async_run(struct machine *m)
         struct event event = pop(a);
 
         if (m->ready_count && owes_turns(&event)) {
-            event.time = m->now + 1;
+            event.time = m->now + LOOK_AGAIN;
             push(a, event);         /* into the room of what was just popped */
             continue;
         }

@@ -13,6 +13,7 @@
  *     if (ptxmm_plan_create(mm, &problem, NULL, &plan, &error)) return fail(error.text);   // in the current CUDA context
  *     struct ptxmm_arguments args = { .a = a, .b = b, .d = d, .alpha = 1 };  // device addresses
  *     if (ptxmm_plan_run(plan, &args, stream, &error)) return fail(error.text);            // asynchronous, about 1 us
+ *     cuStreamSynchronize(stream);                                           // D is there; the plan is no longer in use
  *     ptxmm_plan_destroy(&plan);
  *     ptxmm_close(&mm, NULL);
  *
