@@ -1,8 +1,8 @@
 /*
  * Approximate functions: what the assembler makes of each, around the function unit (mufu.h).
  *
- * NOT EXACT: tanh and the 64-bit forms, which give the correctly rounded value; lg2 within 2^-14 of
- * 1, and sines and cosines below 2^-14, which may miss the hardware's by a few of their last bits.
+ * NOT EXACT: lg2 within 2^-14 of 1, and sines and cosines below 2^-14, may miss the hardware's by a
+ * few of their last bits.
  */
 #include "exec_loop.h"
 
@@ -91,12 +91,6 @@ static uint32_t cosine(uint32_t x, bool ftz)
     return mufu_cos(turns(x));
 }
 
-static uint32_t hyperbolic(uint32_t x, bool ftz)
-{
-    (void)ftz;
-    return (uint32_t)format_round(format_f32, tanh(float_of(x)), RND_RN);
-}
-
 static uint32_t flush(uint32_t x, bool ftz)
 {
     return ftz ? flush32(x) : x;
@@ -124,48 +118,54 @@ enum flow approx_div(struct warp *w, const struct inst *in, uint32_t mask)
     BINARY32(quotient(a[l], b[l], ftz, full));
 }
 
-/* ---- other formats: rounded values ---- */
+/* ---- f64 ---- */
 
-static double one_over(double x)
+static double high_rcp(double x, bool ftz)
 {
-    return 1 / x;
+    (void)ftz;
+    return double_of((uint64_t)mufu_rcp64h((uint32_t)(bits_of_double(x) >> 32)) << 32);
 }
 
-static double one_over_root(double x)
+/* The unit's value and one step of Newton's method. */
+static double refined_root(double x)
 {
-    return 1 / sqrt(x);
+    const double y = double_of((uint64_t)mufu_rsq64h((uint32_t)(bits_of_double(x) >> 32)) << 32);
+    const double error = fma(x, -(y * y), 1);
+
+    return fma(fma(error, 0.375, 0.5), y * error, y);
+}
+
+static double double_root(double x, bool ftz)
+{
+    if (ftz)
+        return double_of((uint64_t)mufu_rsq64h((uint32_t)(bits_of_double(x) >> 32)) << 32);
+    if (x == 0)
+        return copysign(INFINITY, x);
+    if (x != x)
+        return x + x;
+    if (x < 0)
+        return double_of(UINT64_C(0xfff8000000000000));
+    if (isinf(x))
+        return 0;
+    return x < 0x1p-1022 ? refined_root(x * 0x1p54) * 0x1p27 : refined_root(x);
 }
 
 static enum flow in_double(struct warp *w, const struct inst *in, uint32_t mask,
-                           double (*f)(double))
+                           double (*f)(double x, bool ftz))
 {
     const struct span s = span_of(mask);
-    const bool low = in->op == OP_RSQRT;        /* the reciprocal has no low word */
     uint64_t t[LANES], d[LANES];
     uint32_t defined = UINT32_MAX;
     const uint64_t *x = row64(w, &in->o[1], t, s, &defined);
 
-    for (unsigned l = s.lo; l < s.hi; l++) {
-        const double v = double_of(x[l]);
-        const double flushed = fabs(v) < 0x1p-1022 ? copysign(0, v) : v;
-        d[l] = bits_of_double(f(flushed)) & (low ? UINT64_MAX : ~UINT64_C(0xffffffff));
-    }
+    for (unsigned l = s.lo; l < s.hi; l++)
+        d[l] = bits_of_double(f(double_of(x[l]), in->flags & INST_FTZ));
     put64(w, &in->o[0], s, d, defined);
     return FLOW_NEXT;
 }
 
-static uint32_t in_halves(enum type type, uint32_t x, double (*f)(double))
-{
-    const struct format form = type == TY_BF16 || type == TY_BF16X2 ? format_bf16 : format_f16;
-    uint32_t d = 0;
-
-    for (unsigned i = 0; i < type_bits(type); i += 16)
-        d |= (uint32_t)format_round(form, f(format_value(form, (uint16_t)(x >> i))), RND_RN) << i;
-    return d;
-}
-
-/* 2^x: the f32 result cut off; what is too large for the format is infinite. */
-static uint32_t half_power(enum type type, uint32_t x)
+/* 2^x and tanh: the f32 result cut off; what is too large for the format is infinite. */
+static uint32_t in_halves(enum type type, uint32_t x, uint32_t (*f)(uint32_t x))
 {
     const struct format form = type == TY_BF16 || type == TY_BF16X2 ? format_bf16 : format_f16;
     const uint32_t inf = form.exponent == 5 ? 0x7c00 : 0x7f80;
@@ -173,7 +173,7 @@ static uint32_t half_power(enum type type, uint32_t x)
 
     for (unsigned i = 0; i < type_bits(type); i += 16) {
         const double v = format_value(form, (uint16_t)(x >> i));
-        const double y = float_of(mufu_ex2((uint32_t)format_round(format_f32, v, RND_RN)));
+        const double y = float_of(f((uint32_t)format_round(format_f32, v, RND_RN)));
         const bool over = form.exponent == 5 && y >= 65536;
         d |= (over ? inf : (uint32_t)format_round(form, y, RND_RZ)) << i;
     }
@@ -181,48 +181,45 @@ static uint32_t half_power(enum type type, uint32_t x)
 }
 
 static enum flow approximate(struct warp *w, const struct inst *in, uint32_t mask,
-                             uint32_t (*f)(uint32_t x, bool ftz), double (*plain)(double))
+                             uint32_t (*f)(uint32_t x, bool ftz), double (*g)(double x, bool ftz))
 {
-    const enum type type = (enum type)in->type[0];
     const bool ftz = in->flags & INST_FTZ;
 
-    if (type == TY_F64)
-        return in_double(w, in, mask, plain);
-    if (type != TY_F32)
-        UNARY32(in_halves(type, a[l], plain));
+    if (in->type[0] == TY_F64)
+        return in_double(w, in, mask, g);
     UNARY32(f(a[l], ftz));
 }
 
 enum flow op_rcp(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return in->flags & INST_APPROX ? approximate(w, in, mask, reciprocal, one_over)
+    return in->flags & INST_APPROX ? approximate(w, in, mask, reciprocal, high_rcp)
                                    : float_rcp(w, in, mask);
 }
 
 enum flow op_sqrt(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return in->flags & INST_APPROX ? approximate(w, in, mask, root, sqrt)
+    return in->flags & INST_APPROX ? approximate(w, in, mask, root, NULL)
                                    : float_sqrt(w, in, mask);
 }
 
 enum flow op_rsqrt(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return approximate(w, in, mask, reciprocal_root, one_over_root);
+    return approximate(w, in, mask, reciprocal_root, double_root);
 }
 
 enum flow op_sin(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return approximate(w, in, mask, sine, sin);
+    return approximate(w, in, mask, sine, NULL);
 }
 
 enum flow op_cos(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return approximate(w, in, mask, cosine, cos);
+    return approximate(w, in, mask, cosine, NULL);
 }
 
 enum flow op_lg2(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return approximate(w, in, mask, logarithm, log2);
+    return approximate(w, in, mask, logarithm, NULL);
 }
 
 enum flow op_ex2(struct warp *w, const struct inst *in, uint32_t mask)
@@ -230,11 +227,15 @@ enum flow op_ex2(struct warp *w, const struct inst *in, uint32_t mask)
     const enum type type = (enum type)in->type[0];
 
     if (type != TY_F32)
-        UNARY32(half_power(type, a[l]));
-    return approximate(w, in, mask, power, exp2);
+        UNARY32(in_halves(type, a[l], mufu_ex2));
+    return approximate(w, in, mask, power, NULL);
 }
 
 enum flow op_tanh(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    return approximate(w, in, mask, hyperbolic, tanh);
+    const enum type type = (enum type)in->type[0];
+
+    if (type != TY_F32)
+        UNARY32(in_halves(type, a[l], mufu_tanh));
+    UNARY32(mufu_tanh(a[l]));
 }

@@ -37,6 +37,7 @@ static const struct unit root[2] = {
 };
 static const struct unit lg2 = { mufu_lg2_table, 6, 14, 33, 19, QUARTERS(0.2045) };
 static const struct unit sine = { mufu_sin_table, 6, 13, 32, 19, 0 };
+static const struct unit tangent = { mufu_tanh_table, 0, 16, 34, 19, 0 };
 
 /* The square of x without the partial products below column `cut`. Equal ones are folded. */
 static int64_t square(uint32_t x, unsigned cut)
@@ -55,17 +56,21 @@ static int64_t square(uint32_t x, unsigned cut)
     return sum;
 }
 
-/* operand: 23 bits. */
-static int64_t interpolate(const struct unit *f, uint32_t operand)
+static int64_t evaluate(const struct unit *f, unsigned interval, uint32_t x)
 {
-    const unsigned rest = 23 - f->index;
-    const struct mufu_interval *c = &f->table[operand >> rest];
-    const uint32_t x = operand & ((1u << rest) - 1);
-
+    const struct mufu_interval *c = &f->table[interval];
     const int64_t linear = (int64_t)c->c1 * x, quadratic = c->c2 * square(x, f->cut);
 
     return ((int64_t)c->c0 << 34) + (int64_t)f->bias + linear * (INT64_C(1) << (36 - f->w1)) +
            quadratic * (INT64_C(1) << (36 - f->w2));
+}
+
+/* operand: 23 bits, of which the upper ones choose the interval. */
+static int64_t interpolate(const struct unit *f, uint32_t operand)
+{
+    const unsigned rest = 23 - f->index;
+
+    return evaluate(f, operand >> rest, operand & ((1u << rest) - 1));
 }
 
 /* 24 bits, the first of which is set, times 2^(exponent - 23). */
@@ -247,4 +252,83 @@ uint32_t mufu_cos(uint32_t x)
     if ((x & 0x7fffffff) >= 0x7f800000)
         return NAN_F32;
     return quarter(turn(x) + (1u << 23), false);
+}
+
+/*
+ * Below 2^-8 the function is its operand, from 8 on it is 1. In between each power of two has
+ * intervals of its own, 17 bits of the operand each.
+ */
+uint32_t mufu_tanh(uint32_t x)
+{
+    static const struct {
+        uint8_t first;          /* interval */
+        uint8_t bits;           /* of the operand behind the point */
+        uint8_t unit;           /* the sum's unit is 2^-(36 + unit) */
+    } binades[] = {
+        { 0, 25, 31 }, { 1, 24, 30 }, { 2, 23, 29 }, { 3, 23, 28 }, { 5, 22, 27 }, { 7, 22, 26 },
+        { 11, 21, 25 }, { 15, 20, 24 }, { 19, 20, 24 }, { 27, 20, 24 }, { 43, 18, 24 },
+    };
+    const uint32_t magnitude = x & 0x7fffffff;
+    const int e = exponent_of(magnitude);
+
+    if (magnitude > 0x7f800000)
+        return NAN_F32;
+    if (e < -8)
+        return x;
+    if (e > 2)
+        return (x & 0x80000000) | 0x3f800000;
+    const unsigned bits = binades[e + 8].bits, unit = binades[e + 8].unit;
+    const uint32_t operand = (uint32_t)fixed(magnitude, (int)bits) - (1u << (e + (int)bits));
+    const int64_t sum = evaluate(&tangent, binades[e + 8].first + (operand >> 17),
+                                 operand & 0x1ffff);
+    return normalise(x >> 31, (uint64_t)sum, -36 - (int)unit);
+}
+
+/* ---- high words of f64 ---- */
+
+/* 24 bits of a mantissa cut to the 20 of a high word. */
+static uint32_t make_high(bool negative, uint64_t mantissa, int exponent)
+{
+    const uint32_t sign = (uint32_t)negative << 31;
+
+    if (exponent < -1022)
+        return sign;
+    if (exponent > 1023)
+        return sign | 0x7ff00000;
+    return sign | (uint32_t)(exponent + 1023) << 20 | ((uint32_t)mantissa & 0x7fffff) >> 3;
+}
+
+uint32_t mufu_rcp64h(uint32_t x)
+{
+    const uint32_t magnitude = x & 0x7fffffff, fraction = (x & 0xfffff) << 3;
+    const bool negative = x >> 31;
+    const int e = (int)(magnitude >> 20) - 1023;
+
+    if (magnitude > 0x7ff00000)
+        return 0x7fffffff;
+    if (magnitude == 0x7ff00000)
+        return x & 0x80000000;
+    if (magnitude < 0x100000)
+        return (x & 0x80000000) | 0x7ff00000;
+    if (!fraction)
+        return make_high(negative, 1u << 23, -e);
+    return make_high(negative, (uint64_t)(interpolate(&rcp, fraction) >> 36), -e - 1);
+}
+
+uint32_t mufu_rsq64h(uint32_t x)
+{
+    const uint32_t magnitude = x & 0x7fffffff, fraction = (x & 0xfffff) << 3;
+    const int e = (int)(magnitude >> 20) - 1023, half = (e - (e & 1)) / 2;
+
+    if (magnitude > 0x7ff00000)
+        return 0x7fffffff;
+    if (magnitude < 0x100000)
+        return (x & 0x80000000) | 0x7ff00000;
+    if (x >> 31)
+        return 0xfff80000;
+    if (magnitude == 0x7ff00000)
+        return 0;
+    if (!fraction && !(e & 1))
+        return make_high(false, 1u << 23, -half);
+    return make_high(false, (uint64_t)(interpolate(&rsq[e & 1], fraction) >> 36), -half - 1);
 }

@@ -15,7 +15,12 @@ uint32_t mufu_rsq(uint32_t x);
 uint32_t mufu_sqrt(uint32_t x);
 uint32_t mufu_ex2(uint32_t x);
 uint32_t mufu_lg2(uint32_t x);
+uint32_t mufu_tanh(uint32_t x);           /* subnormal operands stay as they are */
 uint32_t mufu_sin(uint32_t turns);      /* of 2 pi x turns */
 uint32_t mufu_cos(uint32_t turns);
+
+/* On the high words of f64, whose low words count as zero. */
+uint32_t mufu_rcp64h(uint32_t x);
+uint32_t mufu_rsq64h(uint32_t x);
 
 #endif
