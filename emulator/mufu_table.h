@@ -1,8 +1,8 @@
 /*
  * Coefficients of the function unit: { c0, c1, c2 } of each interval, from its start.
  *
- * Recovered from an H200: for every mantissa of every function the result was read out, and these
- * are the only integers of the hardware's widths that give all of them.
+ * Recovered from an H200: the results for every mantissa were read out (of tanh below 1/4 a hundred
+ * in each interval), and these are the only integers that give all of them.
  */
 #ifndef EMULATOR_MUFU_TABLE_H
 #define EMULATOR_MUFU_TABLE_H
