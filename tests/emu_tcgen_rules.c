@@ -71,6 +71,16 @@ static void replace(const char *base, const char *from, const char *to)
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - base), base, to, at + strlen(from));
 }
 
+/* Replaces in the text that an earlier replace left. */
+static void replace_also(const char *from, const char *to)
+{
+    char *earlier = strdup(text);
+
+    assert_non_null(earlier);
+    replace(earlier, from, to);
+    free(earlier);
+}
+
 static bool run_text(struct emu *e, unsigned ctas)
 {
     uint64_t d[1];
@@ -220,7 +230,7 @@ static enum trap_kind found(const struct row *row, enum machine_policy policy, u
     open_b200(&e, policy, seed);
     replace(program, row->from, row->to);
     if (strstr(text, "r8};"))
-        replace(strdup(text), "mov.u32 r0, 0x3f80", "mov.u32 r8, 0;\nmov.u32 r0, 0x3f80");
+        replace_also("mov.u32 r0, 0x3f80", "mov.u32 r8, 0;\nmov.u32 r0, 0x3f80");
     if (!run_text(&e, 1))
         kind = e.trap.kind;
     emu_close(&e);
@@ -357,10 +367,10 @@ static void turns(void **state)
             snprintf(number, sizeof number, "mov.u32 r1, %u;", columns[i]);
             replace(program, "mov.u32 r1, 64;", number);
             snprintf(number, sizeof number, "b32 tm, %u;", columns[i]);
-            replace(strdup(text), "b32 tm, 64;", number);
-            replace(strdup(text), "mad.wide.u32 g, tid, 256, g;",
-                    "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\n"
-                    "mad.wide.u32 g, i, 256, g;");
+            replace_also("b32 tm, 64;", number);
+            replace_also("mad.wide.u32 g, tid, 256, g;",
+                         "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\n"
+                         "mad.wide.u32 g, i, 256, g;");
             if (!run_text(&e, 7)) {
                 print_error("%s\n", trap_report(&e.trap));
                 fail();
@@ -380,8 +390,8 @@ static void permit(void **state)
     e.config.sms = 1;
     e.machine = machine_create(&e.config, e.mem);
     replace(program, RELINQUISH, "");
-    replace(strdup(text), "mad.wide.u32 g, tid, 256, g;",
-            "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\nmad.wide.u32 g, i, 256, g;");
+    replace_also("mad.wide.u32 g, tid, 256, g;",
+                 "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\nmad.wide.u32 g, i, 256, g;");
     assert_true(run_text(&e, 5));
     emu_close(&e);
 }
