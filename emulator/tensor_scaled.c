@@ -161,7 +161,7 @@ INLINE void step_moved(const struct tensor_kind *kind, const struct tensor_tile 
                     d[n + l] = element(kind, a->raw[m], b->raw[n + l], scale_a[m], scale_b[n + l],
                                        keep ? d[n + l] : 0);
                 else
-                    d[n + l] = to_f32(sums[l] + toward_zero(c[l].sig << 2, e[l] - c[l].exp),
+                    d[n + l] = to_f32(sums[l] + toward_zero(c[l].sig * 4, e[l] - c[l].exp),
                                       e[l] - 25);
             }
         }
@@ -207,7 +207,7 @@ INLINE uint32_t finish(const struct tensor_kind *kind, const int16_t *sums, unsi
     for (unsigned g = 0; g < 4; g++)
         if (fa[g].exp + fb[g].exp > e)
             e = fa[g].exp + fb[g].exp;
-    sum = toward_zero(c.sig << 12, e - c.exp);
+    sum = toward_zero(c.sig * (1 << 12), e - c.exp);
     for (unsigned g = 0; g < 4; g++) {
         const int64_t term = (int64_t)sums[g * stride] * fa[g].sig * fb[g].sig;
 
