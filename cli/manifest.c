@@ -46,7 +46,10 @@ static void put(json_t *object, const char *key, json_t *value)
     X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                       \
     X(groups, "u32", "split kernels: clusters that share a tile's K, at least 1; others: 0")       \
     X(workspace, "address", "split kernels with groups > 1: see workspace of the kernel; or 0")    \
-    X(reserved, "u64", "0")
+    X(batch_stride_d, "u64", "from one matrix of D to the next in elements; read when batch > 1") \
+    X(batch_stride_c, "u64", "the same of C; 0: all products add the same C")                      \
+    X(batch, "u32", "products of the batch, >= 1")                                                 \
+    X(reserved, "u32", "0")
 
 static json_t *argument_layout(void)
 {
@@ -91,13 +94,14 @@ static json_t *map_recipe(const char *base, enum ptxmm_type type, const char *in
                           const char *outer, const char *ld, uint32_t box_outer)
 {
     const int bytes = (int)bytes_of(type);
-    char stride[64];
-    snprintf(stride, sizeof stride, "%s * %d", ld, bytes);
-    return json_pack("{s:s, s:s, s:i, s:[s,s], s:[s], s:[i,i], s:[i,i], s:s, s:s, s:s}",
-                     "data_type", map_type(type), "address", base, "rank", 2, "global_dim", inner,
-                     outer, "global_stride_bytes", stride, "box_dim", 128 / bytes, (int)box_outer,
-                     "element_stride", 1, 1, "interleave", "NONE", "swizzle", "128B", "fill",
-                     "zero");
+    char pitch[64], apart[64];
+    snprintf(pitch, sizeof pitch, "%s * %d", ld, bytes);
+    snprintf(apart, sizeof apart, "batch_stride_%s * %d", base, bytes);
+    return json_pack("{s:s, s:s, s:i, s:[s,s,s], s:[s,s], s:[i,i,i], s:[i,i,i], s:s, s:s, s:s}",
+                     "data_type", map_type(type), "address", base, "rank", 3, "global_dim", inner,
+                     outer, "batch", "global_stride_bytes", pitch, apart, "box_dim", 128 / bytes,
+                     (int)box_outer, 1, "element_stride", 1, 1, 1, "interleave", "NONE", "swizzle",
+                     "128B", "fill", "zero");
 }
 
 static json_t *maps_of(const struct ptxmm_kernel_info *k)
@@ -110,13 +114,17 @@ static json_t *maps_of(const struct ptxmm_kernel_info *k)
 
 static json_t *constraints_of(const struct ptxmm_kernel_info *k)
 {
-    return json_pack("{s:i, s:{s:i, s:i, s:i, s:i}, s:s, s:s, s:s, s:s, s:s, s:s}",
+    return json_pack("{s:i, s:{s:i, s:i, s:i, s:i}, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
                      "address_multiple_bytes", 16, "leading_dimension_multiple", "a",
                      (int)(16 / bytes_of(k->a)), "b", (int)(16 / bytes_of(k->b)), "c",
                      (int)(16 / bytes_of(k->d)), "d", (int)(16 / bytes_of(k->d)), "a_layout",
                      "K-major: stored [M][K]", "b_layout", "K-major: stored [N][K]", "c_layout",
                      "row-major: stored [M][N]", "d_layout", "row-major: stored [M][N]", "sizes",
                      "1 <= M, N < 2^31; 0 <= K < 2^31; leading dimensions at least the row",
+                     "batch",
+                     "batch strides are multiples of 16 bytes below 2^40; 0 in A, B or C: one "
+                     "matrix for all products; those of D do not overlap; batch * tiles_m * "
+                     "tiles_n < 2^31",
                      "rows_behind", "nothing outside the M x N elements of D is written");
 }
 
@@ -130,15 +138,15 @@ static json_t *launch_of(const struct ptxmm_kernel_info *k)
             "any from 1 to 8, by the launch attribute alone: its CTAs share each tile's K; 1, 2, "
             "3, 4 and 8 are worth a try. Boxes do not depend on it",
             "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
-            "[g, 1, 1], g any multiple of the chosen cluster from it to tiles_m * tiles_n * groups "
-            "* cluster; best: as many CTAs as SMs",
+            "[g, 1, 1], g any multiple of the chosen cluster from it to batch * tiles_m * tiles_n * "
+            "groups * cluster; best: as many CTAs as SMs",
             "programmatic_stream_serialization",
             "allowed: the kernel waits before it touches memory");
     return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
                      (int)k->cluster, "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
-                     persistent ? "[g, 1, 1], g any multiple of cluster from cluster to tiles_m * "
-                                  "tiles_n * cluster; best: as many CTAs as SMs"
-                                : "[tiles_m * tiles_n * cluster, 1, 1]",
+                     persistent ? "[g, 1, 1], g any multiple of cluster from cluster to batch * "
+                                  "tiles_m * tiles_n * cluster; best: as many CTAs as SMs"
+                                : "[batch * tiles_m * tiles_n * cluster, 1, 1]",
                      "programmatic_stream_serialization",
                      "allowed: the kernel waits before it touches memory");
 }
@@ -176,13 +184,13 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
 static json_t *workspace_of(const struct ptxmm_kernel_info *k)
 {
     char bytes[96];
-    snprintf(bytes, sizeof bytes, "%d + tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
+    snprintf(bytes, sizeof bytes, "%d + batch * tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
              (int)(k->tile_m * k->tile_n * sizeof(float)));
     return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "needed", "if groups > 1", "bytes", bytes,
                      "zero_bytes", PTXMM_WORKSPACE_COUNTERS, "zero",
                      "the first zero_bytes, before the first launch; every launch leaves zeros",
                      "limit",
-                     "tiles_m * tiles_n * cluster * 4 at most zero_bytes, or the kernel traps",
+                     "batch * tiles_m * tiles_n * cluster * 4 at most zero_bytes, or the kernel traps",
                      "sharing",
                      "launches in the order of a stream may share one, whatever their shapes and "
                      "kernels; launches that may overlap must not");

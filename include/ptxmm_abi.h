@@ -2,28 +2,33 @@
  *
  * A kernel takes ONE parameter, by value: struct ptxmm_gemm_args (alignment 64). Fill it, raise the kernel's dynamic
  * shared memory limit to ptxmm_kernel_info.shared_bytes, launch `threads` threads per CTA and, for a static schedule, any number
- * of clusters from 1 to tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row (split kernels: see
- * below). Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and both files check each other at build time.
+ * of clusters from 1 to `tiles` = batch * tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row (split
+ * kernels: see below). `tiles` is below 2^31. Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and both files
+ * check each other at build time.
  *
- * Tensor maps (cuTensorMapEncodeTiled; rank 2; no interleave; element strides 1; zero fill; 128-byte swizzle):
+ * Tensor maps (cuTensorMapEncodeTiled; rank 3; no interleave; element strides 1; zero fill; 128-byte swizzle):
  *
- *   map   dims {inner, outer}   stride of outer        box {inner, outer}
- *   a     {K, M}                lda * sizeof(A)        {128 / sizeof(A), tile_m / cluster}
- *   b     {K, N}                ldb * sizeof(B)        {128 / sizeof(B), tile_n / cluster}
- *   d     {N, M}                ldd * sizeof(D)        {128 / sizeof(D), 64}
+ *   map   dims             strides in bytes                           box
+ *   a     {K, M, batch}    {lda, batch stride of A} * sizeof(A)       {128 / sizeof(A), tile_m / cluster, 1}
+ *   b     {K, N, batch}    {ldb, batch stride of B} * sizeof(B)       {128 / sizeof(B), tile_n / cluster, 1}
+ *   d     {N, M, batch}    {ldd, batch_stride_d} * sizeof(D)          {128 / sizeof(D), 64, 1}
  *
- * Every base address and every stride is a multiple of 16 bytes. C is read without a map.
+ * Every base address and every stride is a multiple of 16 bytes, and strides are below 2^40 bytes. C is read without a map.
+ *
+ * A batch is `batch` products of one size, in one launch: matrix z of an operand lies z batch strides behind the first. In the maps of A
+ * and B the stride may be 0: one matrix for all products; that of C may be 0 too. The matrices of D must not overlap; they may lie
+ * between each other's rows. A product by itself has batch 1, and the last stride of its maps is any that the encoder takes.
  *
  * Split kernels (algorithm PTXMM_SPLIT; the head of ptx/sm90/split.ptx has more). The CTAs of a cluster share a tile's K, and the
  * cluster size is the caller's choice at each launch: 1 to 8, 1, 2, 3, 4 and 8 being worth a try, by the launch attribute alone.
  * Boxes are those of the row's cluster, 1, whatever is launched. K needs no multiple of anything: slices that do not divide evenly,
  * or are fewer than the CTAs, are right too. With groups > 1 that many clusters share each tile through the workspace; any number of
- * clusters from 1 to tiles_m * tiles_n * groups may be launched, and none waits for another. The order of addition follows
+ * clusters from 1 to tiles * groups may be launched, and none waits for another. The order of addition follows
  * rank and group, so equal numbers give equal bits. The workspace, 16-byte aligned:
  *
- *   counters   at 0       PTXMM_WORKSPACE_COUNTERS, of which tiles_m * tiles_n * cluster * 4 are used: more than that, and
+ *   counters   at 0       PTXMM_WORKSPACE_COUNTERS, of which tiles * cluster * 4 are used: more than that, and
  *                         the kernel traps. Zero before the first launch; every launch leaves zeros.
- *   sums       behind     tiles_m * tiles_n * groups * tile_m * tile_n * 4
+ *   sums       behind     tiles * groups * tile_m * tile_n * 4
  *
  * Launches that follow one another may share a workspace, whatever their shapes and kernels; those that may overlap must not. It
  * may be shared under programmatic stream serialization too. A launch that was stopped by a fault leaves the counters unknown.
@@ -52,8 +57,9 @@ extern "C" {
 #define PTXMM_STATIC_ASSERT(e, text) _Static_assert(e, text)
 #endif
 
-/* Version of struct ptxmm_gemm_args. A kernel reads only fields that its version has; fields are only ever appended. */
-#define PTXMM_ABI_VERSION 1
+/* Version of struct ptxmm_gemm_args and of what lies behind it. A kernel reads only fields that its version has; fields are only ever
+ * appended. 2: maps have rank 3, and the block has batch, batch_stride_d and batch_stride_c. */
+#define PTXMM_ABI_VERSION 2
 
 /* A workspace (split kernels with groups > 1) begins with this many bytes of counters, zero before its first use and after
  * every launch; behind them lie sums that need no preparation. */
@@ -91,13 +97,17 @@ struct ptxmm_gemm_args {
     uint32_t idesc;                /* 472  sm100: instruction descriptor of tcgen05.mma; sm90: 0              */
     uint32_t groups;               /* 476  split kernels: clusters that share a tile's K, >= 1; others: 0     */
     uint64_t workspace;            /* 480  split kernels with groups > 1: address of the workspace            */
-    uint64_t reserved[3];          /* 488  0                                                                  */
+    uint64_t batch_stride_d;       /* 488  from one matrix of D to the next; read only when batch > 1         */
+    uint64_t batch_stride_c;       /* 496  the same of C; 0: all products add the same C                      */
+    uint32_t batch;                /* 504  products, >= 1                                                     */
+    uint32_t reserved;             /* 508  0                                                                  */
 };                                 /* 512                                                                     */
 
 PTXMM_STATIC_ASSERT(sizeof(struct ptxmm_tensor_map) == 128, "a tensor map has 128 bytes");
 PTXMM_STATIC_ASSERT(offsetof(struct ptxmm_gemm_args, abi_version) == 384, "abi_version moved");
 PTXMM_STATIC_ASSERT(offsetof(struct ptxmm_gemm_args, d) == 416, "d moved");
 PTXMM_STATIC_ASSERT(offsetof(struct ptxmm_gemm_args, alpha) == 464, "alpha moved");
+PTXMM_STATIC_ASSERT(offsetof(struct ptxmm_gemm_args, batch_stride_d) == 488, "batch_stride_d moved");
 PTXMM_STATIC_ASSERT(sizeof(struct ptxmm_gemm_args) == 512, "the argument block has 512 bytes");
 
 /* Element types of the whole mission; a pack has kernels for some. Values are stable: they may be stored. */
@@ -133,7 +143,7 @@ enum ptxmm_algorithm {
 /* How a CTA finds its next tile. */
 enum ptxmm_schedule {
     PTXMM_SCHEDULE_STATIC = 0, /* every grid-th tile; any grid from one cluster up */
-    PTXMM_SCHEDULE_LAUNCH_CONTROL = 1 /* cluster launch control; the grid has exactly one cluster per tile */
+    PTXMM_SCHEDULE_LAUNCH_CONTROL = 1 /* cluster launch control; the grid has exactly one cluster per tile of all products */
 };
 
 /* Facts of one kernel, one per row of ptx/kernels.def. Strings are static. */
@@ -151,7 +161,7 @@ struct ptxmm_kernel_info {
     uint32_t abi_version;
     uint32_t min_driver;     /* least cuDriverGetVersion, e.g. 13000 */
     uint32_t deterministic;  /* 1: equal inputs give equal bits, every time */
-    uint32_t batch_invariant; /* 1: a row of D has the same bits whatever M, the grid and the SM budget are */
+    uint32_t batch_invariant; /* 1: a row of D has the same bits whatever M, the batch, the grid and the SM budget are */
 };
 
 #ifdef __cplusplus

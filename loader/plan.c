@@ -172,9 +172,14 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
         block->idesc = instruction_descriptor(problem, kernel);
     if (kernel->d == PTXMM_BF16_OR_F16 && problem->d.type == PTXMM_F16)
         block->flags |= PTXMM_FLAG_F16_OUT;
-    block->ldd = (uint64_t)problem_extent(problem, 'd').ld;
-    if (plan->has_c)
-        block->ldc = (uint64_t)problem_extent(problem, 'c').ld;
+    struct extent d = problem_extent(problem, 'd'), c = problem_extent(problem, 'c');
+    block->ldd = (uint64_t)d.ld;
+    block->batch = (uint32_t)d.matrices;
+    block->batch_stride_d = (uint64_t)d.apart;
+    if (plan->has_c) {
+        block->ldc = (uint64_t)c.ld;
+        block->batch_stride_c = (uint64_t)c.apart;
+    }
 }
 
 static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *problem)

@@ -96,7 +96,12 @@ struct extent problem_extent(const struct ptxmm_problem *problem, char which)
     struct extent extent = { .inner = op->layout ? mn : other,
                              .outer = op->layout ? other : mn,
                              .ld = op->ld,
-                             .type_bits = problem_type_bits(op->type) };
+                             .type_bits = problem_type_bits(op->type),
+                             .matrices = 1 };
+    if (problem->kind == PTXMM_BATCH_STRIDED && problem->batch > 1) {
+        extent.matrices = problem->batch;
+        extent.apart = op->batch_stride;
+    }
     if (extent.ld == 0)
         extent.ld = extent.inner ? extent.inner : 1;
     return extent;

@@ -4,12 +4,14 @@
 
 #include <ptxmm.h>
 
-/* One matrix as it lies in memory: `outer` runs of `inner` contiguous elements, `ld` elements
- * apart. */
+/* An operand as it lies in memory: `matrices` of them, `apart` elements from one to the next, each
+ * `outer` runs of `inner` contiguous elements, `ld` elements apart. */
 struct extent {
     int64_t inner, outer;
     int64_t ld; /* never 0 */
     int type_bits;
+    int64_t matrices; /* 1 where there is no batch */
+    int64_t apart;    /* 0: one matrix serves the whole batch; also where there is one */
 };
 
 /* Bits of one stored element; 0 for NONE and unknown values. */

@@ -24,25 +24,31 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
 {
     uint64_t bytes = (uint64_t)extent->type_bits / 8;
     // K = 0 and so on: a dimension may not be 0, and nothing of it is read.
-    cuuint64_t dims[2] = { extent->inner > 0 ? (cuuint64_t)extent->inner : 1,
-                           extent->outer > 0 ? (cuuint64_t)extent->outer : 1 };
+    cuuint64_t dims[3] = { extent->inner > 0 ? (cuuint64_t)extent->inner : 1,
+                           extent->outer > 0 ? (cuuint64_t)extent->outer : 1,
+                           (cuuint64_t)extent->matrices };
     // A single row has no next one: its pitch is what the driver accepts and no rows overlap with.
-    cuuint64_t stride = extent->outer > 1 && extent->inner > 0 ? (cuuint64_t)extent->ld * bytes
-                                                               : dims[0] * bytes;
-    stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    cuuint32_t box[2] = { (cuuint32_t)(SWIZZLE_BYTES / bytes), box_rows };
-    cuuint32_t element_strides[2] = { 1, 1 };
+    // Nor has a single matrix.
+    cuuint64_t pitch = extent->outer > 1 && extent->inner > 0 ? (cuuint64_t)extent->ld * bytes
+                                                              : dims[0] * bytes;
+    pitch = (pitch + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    cuuint64_t apart = extent->matrices > 1 && extent->inner > 0
+                           ? (cuuint64_t)extent->apart * bytes
+                           : pitch;
+    cuuint64_t strides[2] = { pitch, apart };
+    cuuint32_t box[3] = { (cuuint32_t)(SWIZZLE_BYTES / bytes), box_rows, 1 };
+    cuuint32_t element_strides[3] = { 1, 1, 1 };
     _Alignas(128) CUtensorMap encoded;
     CUresult result = driver->TensorMapEncodeTiled(
-        &encoded, data_type(type), 2, NULL, dims, &stride, box, element_strides,
+        &encoded, data_type(type), 3, NULL, dims, strides, box, element_strides,
         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result)
         return driver_failed(driver, error, result,
-                             "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64
-                             ", stride %" PRIu64 " bytes, box %u x %u)",
-                             operand, (uint64_t)dims[0], (uint64_t)dims[1], (uint64_t)stride,
-                             box[0], box[1]);
+                             "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64 " x %" PRIu64
+                             ", strides %" PRIu64 " and %" PRIu64 " bytes, box %u x %u)",
+                             operand, (uint64_t)dims[0], (uint64_t)dims[1], (uint64_t)dims[2],
+                             (uint64_t)pitch, (uint64_t)apart, box[0], box[1]);
     memcpy(map, &encoded, sizeof *map);
     return PTXMM_OK;
 }
@@ -50,11 +56,14 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
 void tmap_mend_small(const struct extent *extent, struct ptxmm_tensor_map *map)
 {
     enum { SMALL = 128 * 1024 };
-    int dense = extent->outer <= 1 || extent->ld == extent->inner;
-    // More rows than that, or a longer pitch between two, cannot be a small tensor, and their
-    // product could overflow.
-    int64_t rows = extent->outer - 1;
-    if (!dense && rows < SMALL && extent->ld < SMALL && extent->inner < SMALL &&
-        (rows * extent->ld + extent->inner) * extent->type_bits / 8 < SMALL)
+    int64_t rows = extent->outer > 0 ? extent->outer - 1 : 0, others = extent->matrices - 1;
+    int dense = (rows == 0 || extent->ld == extent->inner) &&
+                (others == 0 || extent->apart == (rows + 1) * extent->inner);
+    // More rows or matrices than that, or a longer way between two, cannot be a small tensor, and
+    // their product could overflow.
+    if (!dense && rows < SMALL && extent->ld < SMALL && extent->inner < SMALL && others < SMALL &&
+        extent->apart < SMALL &&
+        (others * extent->apart + rows * extent->ld + extent->inner) * extent->type_bits / 8 <
+            SMALL)
         map->opaque[1] &= ~(UINT64_C(1) << 21);
 }

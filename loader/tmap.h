@@ -5,14 +5,14 @@
 #include "driver.h"
 #include "problem.h"
 
-/* A matrix of `extent` with boxes of 128 bytes by `box_rows`, at address 0: a run puts the address
+/* Matrices of `extent` with boxes of 128 bytes by `box_rows`, at address 0: a run puts the address
  * in. */
 enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent,
                               enum ptxmm_type type, uint32_t box_rows, const char *operand,
                               struct ptxmm_tensor_map *map, struct ptxmm_error *error);
 
 /* For Blackwell. Its driver's encoder sets a wrong bit, 21 of the second word, for a tensor that
- * takes less than 128 KiB and whose rows do not touch; the known remedy clears it. */
+ * takes less than 128 KiB and whose rows or matrices do not touch; the known remedy clears it. */
 void tmap_mend_small(const struct extent *extent, struct ptxmm_tensor_map *map);
 
 #endif

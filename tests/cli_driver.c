@@ -462,7 +462,7 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
 {
     (void)type, (void)box, (void)element_strides, (void)interleave, (void)swizzle, (void)promotion,
         (void)fill;
-    if (rank != 2)
+    if (rank != 3)
         return CUDA_ERROR_INVALID_VALUE;
     const struct map m = { (uint64_t)(uintptr_t)address, { dims[0], dims[1] }, strides[0] };
     memset(map, 0, sizeof *map);

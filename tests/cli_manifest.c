@@ -155,7 +155,7 @@ static void rows_agree(void **state)
         assert_true(json_is_boolean(at(kernel, "batch_invariant")));
         if (!strcmp(column[2], "split")) {
             char bytes[96];
-            snprintf(bytes, sizeof bytes, "%d + tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
+            snprintf(bytes, sizeof bytes, "%d + batch * tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
                      atoi(column[8]) * atoi(column[9]) * 4);
             assert_string_equal(text_at(kernel, "workspace.bytes"), bytes);
             assert_int_equal(number_at(kernel, "workspace.zero_bytes"), PTXMM_WORKSPACE_COUNTERS);
@@ -181,9 +181,10 @@ static void maps_agree(void **state)
             const int outer = operand == 2 ? 64 : atoi(column[8 + operand]) / cluster;
             json_t *map = at(kernel, maps[operand]);
             json_t *box = at(map, "box_dim");
-            assert_int_equal(number_at(map, "rank"), 2);
+            assert_int_equal(number_at(map, "rank"), 3);
             assert_int_equal(json_integer_value(json_array_get(box, 0)), 128 / bytes);
             assert_int_equal(json_integer_value(json_array_get(box, 1)), outer);
+            assert_int_equal(json_integer_value(json_array_get(box, 2)), 1);
             assert_string_equal(text_at(map, "swizzle"), "128B");
             assert_string_equal(text_at(map, "interleave"), "NONE");
         }
@@ -196,7 +197,8 @@ static void arguments_agree(void **state)
     static const struct { const char *name; size_t offset, bytes; } fields[] = {
         FIELD(map_a), FIELD(map_b), FIELD(map_d), FIELD(abi_version), FIELD(m), FIELD(n), FIELD(k_slices), FIELD(tiles_m),
         FIELD(tiles_n), FIELD(raster), FIELD(flags), FIELD(d), FIELD(ldd), FIELD(c), FIELD(ldc), FIELD(alpha_at), FIELD(beta_at),
-        FIELD(alpha), FIELD(beta), FIELD(idesc), FIELD(groups), FIELD(workspace),
+        FIELD(alpha), FIELD(beta), FIELD(idesc), FIELD(groups), FIELD(workspace), FIELD(batch_stride_d),
+        FIELD(batch_stride_c), FIELD(batch),
     };
     (void)state;
     need_cubins();

@@ -76,12 +76,12 @@ static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct m
     const CUtensorMapDataType type = x->type == PTXMM_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                      : x->type == PTXMM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    const cuuint64_t dims[2] = { inner, (cuuint64_t)x->rows };
-    const cuuint64_t strides[1] = { (cuuint64_t)x->ld * x->size };
-    const cuuint32_t box[2] = { (cuuint32_t)(128 / x->size), box_rows }, steps[2] = { 1, 1 };
+    const cuuint64_t dims[3] = { inner, (cuuint64_t)x->rows, 1 };
+    const cuuint64_t strides[2] = { (cuuint64_t)x->ld * x->size, 0 };
+    const cuuint32_t box[3] = { (cuuint32_t)(128 / x->size), box_rows, 1 }, steps[3] = { 1, 1, 1 };
     CUtensorMap made;
     const CUresult result = gpu->TensorMapEncodeTiled(
-        &made, type, 2, (void *)(uintptr_t)address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        &made, type, 3, (void *)(uintptr_t)address, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     memcpy(map, &made, sizeof *map);
     return gpu_ok(gpu, result, "cuTensorMapEncodeTiled");
@@ -132,6 +132,7 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .beta_at = given->beta_at,
         .alpha = given->alpha,
         .beta = given->beta,
+        .batch = 1,
     };
     if (!encode(gpu, &args.map_a, &run->a, given->a, k, kernel->tile_m / kernel->cluster) ||
         !encode(gpu, &args.map_b, &run->b, given->b, k, kernel->tile_n / kernel->cluster) ||

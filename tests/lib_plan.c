@@ -5,23 +5,35 @@
 
 static const char wide[] = "sm90_gemm_bf16_128x256", narrow[] = "sm90_gemm_bf16_128x128";
 
-static void check_map(const unsigned char *bytes, const char *name, uint64_t address,
-                      uint64_t inner, uint64_t outer, uint64_t stride, uint32_t box_inner,
-                      uint32_t box_outer, int type)
+static void check_batch_map(const unsigned char *bytes, const char *name, uint64_t address,
+                            uint64_t inner, uint64_t outer, uint64_t matrices, uint64_t pitch,
+                            uint64_t apart, uint32_t box_inner, uint32_t box_outer, int type)
 {
     struct stub_map map;
     memcpy(&map, bytes, sizeof map);
     if (map.address != address || map.dims[0] != inner || map.dims[1] != outer ||
-        map.stride != stride || map.box[0] != box_inner || map.box[1] != box_outer ||
-        map.type != type)
-        fail_msg("map %s: address %#llx dims %llu x %llu stride %llu box %u x %u type %u", name,
-                 (unsigned long long)map.address, (unsigned long long)map.dims[0],
-                 (unsigned long long)map.dims[1], (unsigned long long)map.stride, map.box[0],
-                 map.box[1], map.type);
-    assert_true(map.rank == 2 && map.element_strides[0] == 1 && map.element_strides[1] == 1);
+        map.dims[2] != matrices || map.strides[0] != pitch || map.strides[1] != apart ||
+        map.box[0] != box_inner || map.box[1] != box_outer || map.box[2] != 1 || map.type != type)
+        fail_msg("map %s: address %#llx dims %llu x %llu x %llu strides %llu, %llu box %u x %u x %u "
+                 "type %u",
+                 name, (unsigned long long)map.address, (unsigned long long)map.dims[0],
+                 (unsigned long long)map.dims[1], (unsigned long long)map.dims[2],
+                 (unsigned long long)map.strides[0], (unsigned long long)map.strides[1],
+                 map.box[0], map.box[1], map.box[2], map.type);
+    assert_true(map.rank == 3 && map.element_strides[0] == 1 && map.element_strides[1] == 1 &&
+                map.element_strides[2] == 1);
     assert_true(map.interleave == CU_TENSOR_MAP_INTERLEAVE_NONE &&
                 map.swizzle == CU_TENSOR_MAP_SWIZZLE_128B);
     assert_int_equal(map.fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+/* Of a product by itself. Nothing follows its one matrix, so the way to the next is any. */
+static void check_map(const unsigned char *bytes, const char *name, uint64_t address,
+                      uint64_t inner, uint64_t outer, uint64_t pitch, uint32_t box_inner,
+                      uint32_t box_outer, int type)
+{
+    check_batch_map(bytes, name, address, inner, outer, 1, pitch, pitch, box_inner, box_outer,
+                    type);
 }
 
 /* ---- what is launched ---------------------------------------------------------------------- */
@@ -69,6 +81,7 @@ static void launch_of_a_plain_problem(void **state)
         .d = arguments.d,
         .ldd = 3008,
         .alpha = 0.5f,
+        .batch = 1,
     };
     assert_memory_equal(&args, &expected, sizeof args); // everything else is 0
     assert_true(args.raster >= 1 && args.raster <= 8);

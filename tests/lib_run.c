@@ -197,7 +197,7 @@ static void create_fails(void **state)
     struct ptxmm_plan *plan;
     enum ptxmm_status status = ptxmm_plan_create(f->mm, &problem, NULL, &plan, &f->error);
     case_check_error(&f->error, status, PTXMM_ERROR_DRIVER,
-                     "cuTensorMapEncodeTiled(d: dims 256 x 256, stride 512 bytes", NULL);
+                     "cuTensorMapEncodeTiled(d: dims 256 x 256 x 1, strides 512 and 512 bytes", NULL);
     // What is optional may fail without harm.
     case_fail("cuCtxGetDevResource", CUDA_ERROR_UNKNOWN, 0);
     plan = make(f, &problem);

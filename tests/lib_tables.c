@@ -169,13 +169,18 @@ static void small_maps(void **unused)
         struct extent extent;
         int cleared;
     } rows[] = {
-        { { 64, 64, 72, 16 }, 1 },  // 64 x 64 of f16, ld = 72
-        { { 64, 64, 64, 16 }, 0 },  // dense
-        { { 64, 1, 72, 16 }, 0 },   // one row is dense
-        { { 64, 910, 72, 16 }, 1 }, // 131,040 bytes
-        { { 64, 911, 72, 16 }, 0 }, // 131,184 bytes
-        { { 8, INT64_C(1) << 31, INT64_C(1) << 31, 32 }, 0 },
-        { { 8, 2, INT64_C(1) << 38, 32 }, 0 },
+        { { 64, 64, 72, 16, 1, 0 }, 1 },  // 64 x 64 of f16, ld = 72
+        { { 64, 64, 64, 16, 1, 0 }, 0 },  // dense
+        { { 64, 1, 72, 16, 1, 0 }, 0 },   // one row is dense
+        { { 64, 910, 72, 16, 1, 0 }, 1 }, // 131,040 bytes
+        { { 64, 911, 72, 16, 1, 0 }, 0 }, // 131,184 bytes
+        { { 8, INT64_C(1) << 31, INT64_C(1) << 31, 32, 1, 0 }, 0 },
+        { { 8, 2, INT64_C(1) << 38, 32, 1, 0 }, 0 },
+        { { 64, 8, 64, 16, 8, 512 }, 0 }, // dense matrices, one behind the other
+        { { 64, 8, 64, 16, 8, 520 }, 1 }, // ... with a gap
+        { { 64, 8, 64, 16, 8, 0 }, 1 },   // ... one for all
+        { { 64, 8, 72, 16, 128, 520 }, 0 }, // 133,216 bytes
+        { { 64, 8, 64, 16, INT64_C(1) << 31, INT64_C(1) << 32 }, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct ptxmm_tensor_map map, expected;

@@ -348,10 +348,11 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
 {
     MAY_FAIL;
     unsigned bytes = element_bytes(type);
-    NEEDS(map && (uintptr_t)map % 64 == 0 && rank == 2 && bytes, CUDA_ERROR_INVALID_VALUE);
+    NEEDS(map && (uintptr_t)map % 64 == 0 && rank == 3 && bytes, CUDA_ERROR_INVALID_VALUE);
     NEEDS((uintptr_t)address % 16 == 0, CUDA_ERROR_INVALID_VALUE);
-    NEEDS(strides[0] % 16 == 0 && strides[0] < UINT64_C(1) << 40, CUDA_ERROR_INVALID_VALUE);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
+        NEEDS(strides[i] % 16 == 0 && strides[i] < UINT64_C(1) << 40, CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 3; i++) {
         NEEDS(dims[i] >= 1 && dims[i] <= UINT64_C(1) << 32, CUDA_ERROR_INVALID_VALUE);
         NEEDS(box[i] >= 1 && box[i] <= 256 && element_strides[i] >= 1 && element_strides[i] <= 8,
               CUDA_ERROR_INVALID_VALUE);
@@ -360,10 +361,10 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
     NEEDS(swizzle != CU_TENSOR_MAP_SWIZZLE_128B || box[0] * bytes <= 128, CUDA_ERROR_INVALID_VALUE);
     struct stub_map noted = {
         .address = (uintptr_t)address,
-        .dims = { dims[0], dims[1] },
-        .stride = strides[0],
-        .box = { box[0], box[1] },
-        .element_strides = { element_strides[0], element_strides[1] },
+        .dims = { dims[0], dims[1], dims[2] },
+        .strides = { strides[0], strides[1] },
+        .box = { box[0], box[1], box[2] },
+        .element_strides = { element_strides[0], element_strides[1], element_strides[2] },
         .type = (uint8_t)type,
         .rank = (uint8_t)rank,
         .interleave = (uint8_t)interleave,

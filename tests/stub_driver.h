@@ -14,12 +14,12 @@ enum { STUB_DEVICES = 4, STUB_LAUNCHES = 64, STUB_BLOCK_BYTES = 512 };
  * was asked for. */
 struct stub_map {
     uint64_t address;
-    uint64_t dims[2];
-    uint64_t stride;
-    uint32_t box[2];
-    uint32_t element_strides[2];
+    uint64_t dims[3];
+    uint64_t strides[2];
+    uint32_t box[3];
+    uint32_t element_strides[3];
     uint8_t type, rank, interleave, swizzle, l2, fill;
-    uint8_t zero[128 - 8 * 4 - 4 * 4 - 6];
+    uint8_t zero[128 - 8 * 6 - 4 * 6 - 6];
 };
 
 struct stub_launch {
