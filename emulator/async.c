@@ -15,6 +15,7 @@ struct event {
     struct async_job *job;
     unsigned step;
     uint32_t *steps;            /* of the cluster's warps when it was posted, or NULL */
+    unsigned turned;            /* warps of the cluster, the first so many, that have had a turn */
 };
 
 struct async {
@@ -178,25 +179,24 @@ uint64_t async_next(const struct machine *m)
     return of(m)->count ? of(m)->heap[0].time : UINT64_MAX;
 }
 
-/* Ticks until an event that owes turns is looked at again: looking costs as much as a step. */
-enum { LOOK_AGAIN = 32 };
-
-/* Whether a warp that can run has hardly had a turn since the event was posted. */
-static bool owes_turns(const struct event *event)
+/* The steps that a warp that can run still has to have a turn of since the event was posted; 0: all
+ * have had one. A warp that has had its turn, or cannot run when its place comes, is not asked
+ * again. */
+static unsigned owes_turns(struct event *event)
 {
     const struct cluster *c = event->job->cluster;
     const struct site *by = &event->job->site;
     const unsigned each = c->ctas[0]->warp_count;
 
-    for (unsigned i = 0; event->steps && i < c->size; i++)
-        for (unsigned k = 0; k < each; k++) {
-            const struct warp *w = &c->ctas[i]->warps[k];
+    for (; event->steps && event->turned < c->size * each; event->turned++) {
+        const struct warp *w = &c->ctas[event->turned / each]->warps[event->turned % each];
 
-            if (w->queued && w->steps - event->steps[i * each + k] < TURN &&
-                !(by->cta == w->cta && by->warp == (int)w->id))
-                return true;
-        }
-    return false;
+        const uint32_t had = w->steps - event->steps[event->turned];
+
+        if (w->queued && had < TURN && !(by->cta == w->cta && by->warp == (int)w->id))
+            return TURN - had;
+    }
+    return 0;
 }
 
 void async_run(struct machine *m)
@@ -205,9 +205,10 @@ void async_run(struct machine *m)
 
     while (a->count && a->heap[0].time <= m->now && !m->trapped) {
         struct event event = pop(a);
+        const unsigned owed = m->ready_count ? owes_turns(&event) : 0;
 
-        if (m->ready_count && owes_turns(&event)) {
-            event.time = m->now + LOOK_AGAIN;
+        if (owed) {
+            event.time = m->now + 4 * owed; /* other warps' steps come between */
             push(a, event);         /* into the room of what was just popped */
             continue;
         }
