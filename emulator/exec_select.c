@@ -13,52 +13,78 @@ static enum flow move_pred(struct warp *w, const struct inst *in, uint32_t mask)
     return FLOW_NEXT;
 }
 
-/* Packs or unpacks: one side is a vector, low element first. */
-static enum flow move_vector(struct warp *w, const struct inst *in, uint32_t mask)
+/* Packs: the vector's low element first. */
+static enum flow move_pack(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    const struct program *p = w->grid->program;
     const struct operand *to = &in->o[0], *from = &in->o[1];
-    const unsigned bits = type_bits((enum type)in->type[0]);
+    const unsigned bits = type_bits((enum type)in->type[0]), width = bits / from->n;
+    const struct span s = span_of(mask);
+    uint64_t value[2][LANES] = { { 0 } };
+    uint32_t defined = UINT32_MAX;
 
-    if (from->kind == OPND_VEC) {
-        const unsigned width = bits / from->n;
-        uint32_t defined = UINT32_MAX;
-        for (unsigned i = 0; i < from->n; i++)
-            defined &= warp_defined(w, operand_element(p, from, i));
-        for (uint32_t left = mask; left; left &= left - 1) {
-            const unsigned l = (unsigned)__builtin_ctz(left);
-            uint64_t value[2] = { 0, 0 };
-            for (unsigned i = 0; i < from->n; i++) {
-                uint64_t v = warp_value(w, operand_element(p, from, i), l);
-                if (width < 64)
-                    v &= (UINT64_C(1) << width) - 1;
-                value[i * width / 64] |= v << i * width % 64;
-            }
-            warp_set(w, to, l, value[0], defined >> l & 1);
-            if (bits == 128) {
-                struct operand high = *to;
-                high.reg++;
-                warp_set(w, &high, l, value[1], defined >> l & 1);
-            }
+    for (unsigned i = 0; i < from->n; i++) {
+        const struct operand *e = operand_element(w->grid->program, from, i);
+        uint64_t *const d = value[i * width / 64];
+        const unsigned shift = i * width % 64;
+        if (width == 64) {
+            uint64_t t[LANES];
+            const uint64_t *const a = row64(w, e, t, s, &defined);
+            EACH_LANE(s, d[l] = a[l]);
+        } else {
+            uint32_t t[LANES];
+            const uint32_t *const a = row32(w, e, t, s, &defined);
+            const uint32_t keep = UINT32_MAX >> (32 - width);
+            EACH_LANE(s, d[l] |= (uint64_t)(a[l] & keep) << shift);
         }
+    }
+    if (bits <= 32) {
+        uint32_t d[LANES];
+        EACH_LANE(s, d[l] = (uint32_t)value[0][l]);
+        put32(w, to, s, d, defined);
         return FLOW_NEXT;
     }
-    const unsigned width = bits / to->n;
-    uint32_t defined = warp_defined(w, from);
-    struct operand high = *from;
+    put64(w, to, s, value[0], defined);
     if (bits == 128) {
+        struct operand high = *to;
         high.reg++;
-        defined &= warp_defined(w, &high);
+        put64(w, &high, s, value[1], defined);
     }
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned l = (unsigned)__builtin_ctz(left);
-        const uint64_t value[2] = { warp_value(w, from, l),
-                                    bits == 128 ? warp_value(w, &high, l) : 0 };
-        for (unsigned i = 0; i < to->n; i++) {
-            uint64_t v = value[i * width / 64] >> i * width % 64;
-            if (width < 64)
-                v &= (UINT64_C(1) << width) - 1;
-            warp_set(w, operand_element(p, to, i), l, v, defined >> l & 1);
+    return FLOW_NEXT;
+}
+
+/* Unpacks, likewise. */
+static enum flow move_unpack(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const struct operand *to = &in->o[0], *from = &in->o[1];
+    const unsigned bits = type_bits((enum type)in->type[0]), width = bits / to->n;
+    const struct span s = span_of(mask);
+    uint64_t value[2][LANES];
+    uint32_t defined = UINT32_MAX;
+
+    if (bits <= 32) {
+        uint32_t t[LANES];
+        const uint32_t *const a = row32(w, from, t, s, &defined);
+        EACH_LANE(s, value[0][l] = a[l]);
+    } else {
+        for (unsigned half = 0; half < bits / 64; half++) {
+            struct operand part = *from;
+            uint64_t t[LANES];
+            part.reg += half;
+            const uint64_t *const a = row64(w, &part, t, s, &defined);
+            EACH_LANE(s, value[half][l] = a[l]);
+        }
+    }
+    for (unsigned i = 0; i < to->n; i++) {
+        const struct operand *e = operand_element(w->grid->program, to, i);
+        const uint64_t *const a = value[i * width / 64];
+        const unsigned shift = i * width % 64;
+        if (width == 64) {
+            put64(w, e, s, a, defined);
+        } else {
+            uint32_t d[LANES];
+            const uint32_t keep = UINT32_MAX >> (32 - width);
+            EACH_LANE(s, d[l] = (uint32_t)(a[l] >> shift) & keep);
+            put32(w, e, s, d, defined);
         }
     }
     return FLOW_NEXT;
@@ -84,8 +110,10 @@ enum flow op_mov(struct warp *w, const struct inst *in, uint32_t mask)
 {
     if (in->type[0] == TY_PRED)
         return move_pred(w, in, mask);
-    if (in->o[0].kind == OPND_VEC || in->o[1].kind == OPND_VEC)
-        return move_vector(w, in, mask);
+    if (in->o[0].kind == OPND_VEC)
+        return move_unpack(w, in, mask);
+    if (in->o[1].kind == OPND_VEC)
+        return move_pack(w, in, mask);
     switch (type_bits((enum type)in->type[0])) {
     case 128: return move_b128(w, in, mask);
     case 64: UNARY64(a[l]);

@@ -322,18 +322,23 @@ enum flow op_stmatrix(struct warp *w, const struct inst *in, uint32_t mask)
         return FLOW_TRAP;
     for (unsigned m = 0; m < in->vec; m++) {
         const struct operand *from = operand_element(program, &in->o[1], m);
-        const struct place *row = &rows[8 * m];
-        const uint32_t defined = warp_defined(w, from);
-        for (unsigned lane = 0; lane < LANES; lane++) {
-            const uint32_t v = (uint32_t)warp_value(w, from, lane);
-            for (unsigned i = 0; i < 2; i++) {
-                const unsigned j = 2 * (lane % 4) + i, k = lane / 4;
-                const struct place *p = &row[in->flags & INST_TRANS ? j : k];
-                const unsigned column = in->flags & INST_TRANS ? k : j;
-                const uint16_t e = (uint16_t)(v >> 16 * i);
-                memcpy(p->data + 2 * column, &e, 2);
-                valid_put(p->valid, p->valid_at + 2 * column, 2, defined >> lane & 1 ? 3 : 0);
-            }
+        uint32_t t[LANES], defined = UINT32_MAX;
+        const uint32_t *const v = row32(w, from, t, span_of(UINT32_MAX), &defined);
+        const bool trans = in->flags & INST_TRANS;
+        /* Lane 4 k + j holds columns 2 j and 2 j + 1 of row k, or with .trans rows of column k. */
+        for (unsigned k = 0; k < 8; k++) {
+            const struct place *p = &rows[8 * m + k];
+            uint16_t row[8], valid = UINT16_MAX;
+            if (trans)
+                for (unsigned i = 0; i < 8; i++)
+                    row[i] = (uint16_t)(v[4 * i + k / 2] >> k % 2 * 16);
+            else
+                memcpy(row, &v[4 * k], sizeof row);
+            for (unsigned i = 0; defined != UINT32_MAX && i < 8; i++)
+                if (!(defined >> (trans ? 4 * i + k / 2 : 4 * k + i / 2) & 1))
+                    valid &= (uint16_t)~(3 << 2 * i);
+            memcpy(p->data, row, sizeof row);
+            valid_put(p->valid, p->valid_at, sizeof row, valid);
         }
     }
     machine_progress(w->m);
