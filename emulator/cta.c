@@ -1,51 +1,59 @@
 /*
  * The life of clusters and CTAs: placing them on multiprocessors, threads leaving, storage reused.
  */
+#define _GNU_SOURCE
 #include "state.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "async.h"
 #include "valid.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define POISON(at, bytes)       __asan_poison_memory_region(at, bytes)
+#define UNPOISON(at, bytes)     __asan_unpoison_memory_region(at, bytes)
+#else
+#define POISON(at, bytes)       ((void)(at))
+#define UNPOISON(at, bytes)     ((void)(at))
+#endif
+
 /* ---- registers of one call depth ---- */
 
-struct regs *regs_new(const uint32_t counts[BANK_COUNT])
+static size_t registers_bytes(const uint32_t counts[BANK_COUNT])
 {
     const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u;
     const size_t np = counts[BANK_PRED] + 1u;
-    struct regs *r = calloc(1, sizeof *r);
+    const struct regs *r = NULL;
 
-    if (!r)
-        return NULL;
-    r->r32 = calloc(n32, sizeof *r->r32);
-    r->r64 = calloc(n64, sizeof *r->r64);
-    r->pred = calloc(np * 2 + n32 + n64, sizeof *r->pred);
-    r->busy32 = calloc(n32, 1);
-    if (!r->r32 || !r->r64 || !r->pred || !r->busy32) {
-        free(r->r32);
-        free(r->r64);
-        free(r->pred);
-        free(r->busy32);
-        free(r);
-        return NULL;
-    }
+    return sizeof *r + n64 * sizeof *r->r64 + n32 * sizeof *r->r32 +
+           (np * 2 + n32 + n64) * sizeof *r->pred + n32;
+}
+
+/* In zeroed memory of registers_bytes(): the widest rows first, so that all are aligned. */
+static struct regs *registers_place(void *at, const uint32_t counts[BANK_COUNT])
+{
+    const size_t n32 = counts[BANK_32] + 1u, n64 = counts[BANK_64] + 2u;
+    const size_t np = counts[BANK_PRED] + 1u;
+    struct regs *r = at;
+
+    r->r64 = (uint64_t (*)[LANES])(r + 1);
+    r->r32 = (uint32_t (*)[LANES])(r->r64 + n64);
+    r->pred = (uint32_t *)(r->r32 + n32);
     r->defp = r->pred + np;
     r->def32 = r->defp + np;
     r->def64 = r->def32 + n32;
+    r->busy32 = (uint8_t *)(r->def64 + n64);
     return r;
 }
 
-static void regs_free(struct regs *r)
+struct regs *regs_new(const uint32_t counts[BANK_COUNT])
 {
-    if (!r)
-        return;
-    free(r->r32);
-    free(r->r64);
-    free(r->pred);
-    free(r->busy32);
-    free(r);
+    void *at = calloc(1, registers_bytes(counts));
+
+    return at ? registers_place(at, counts) : NULL;
 }
 
 /* Values stay behind, as they do in hardware; nobody is told that they are defined. */
@@ -58,60 +66,120 @@ void regs_reset(struct regs *r, const uint32_t counts[BANK_COUNT])
     memset(r->busy32, 0, n32);
 }
 
-/* ---- storage ---- */
+/* ---- storage: clusters of one shape, one behind another in large pieces ---- */
+
+/*
+ * Most of the time of a short launch would go into the first touch of each page: a CTA has 230 KB of
+ * shared memory and as much again of registers. Pages of 2 MB make that a tenth.
+ */
+enum { PIECE_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, GAP = 64 };
+
+struct piece {
+    void *base;                 /* of the mapping */
+    size_t mapped;
+    size_t bytes, used;         /* from this header on */
+    unsigned clusters;          /* that live in it, or wait in the pool */
+};
+
+static struct piece *piece_new(size_t bytes)
+{
+    size_t mapped = sizeof(struct piece) + bytes;
+    const bool huge = mapped >= HUGE_PAGE / 2;
+
+    if (huge)
+        mapped = (mapped + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    char *base = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED)
+        return NULL;
+    char *start = base;
+    if (huge) {
+        start += -(uintptr_t)base % HUGE_PAGE;
+        madvise(start, mapped - HUGE_PAGE, MADV_HUGEPAGE); /* without them it is only slower */
+    }
+    struct piece *p = (struct piece *)start;
+    *p = (struct piece){ .base = base, .mapped = mapped, .used = sizeof *p,
+                         .bytes = sizeof *p + bytes };
+    return p;
+}
+
+static void piece_unmap(struct piece *p)
+{
+    void *const base = p->base;
+    const size_t mapped = p->mapped;
+
+    UNPOISON(base, mapped);
+    munmap(base, mapped);
+}
+
+/* What an array of so many bytes takes of a piece. */
+static size_t room_of(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64 + GAP;
+}
+
+static void *carve(struct piece *p, size_t bytes)
+{
+    char *at = (char *)p + p->used;
+
+    at += -(uintptr_t)at % 64;
+    p->used += room_of(bytes);
+    POISON(at + bytes, room_of(bytes) - bytes);
+    return at;
+}
 
 static void warp_free(struct warp *w)
 {
-    for (unsigned d = 0; d < CALL_DEPTH && w->levels[d]; d++)
-        regs_free(w->levels[d]);
+    for (unsigned d = 1; d < CALL_DEPTH && w->levels[d]; d++)
+        free(w->levels[d]);
     for (unsigned l = 0; l < LANES; l++)
         free(w->stack[l]);
     free(w->local);
     free(w->local_valid);
 }
 
-static void cta_free(struct cta *cta)
+static void cluster_free(struct machine *m, struct cluster *c)
 {
-    if (!cta)
-        return;
-    for (unsigned i = 0; cta->warps && i < cta->warp_count; i++)
-        warp_free(&cta->warps[i]);
-    free(cta->warps);
-    free(cta->bytes);
-    free(cta->valid);
-    free(cta);
-}
+    struct piece *const p = c->piece;
 
-static void cluster_free(struct cluster *c)
-{
     for (unsigned i = 0; i < c->size; i++)
-        cta_free(c->ctas[i]);
-    free(c);
+        for (unsigned k = 0; k < c->ctas[i]->warp_count; k++)
+            warp_free(&c->ctas[i]->warps[k]);
+    if (--p->clusters == 0 && p != m->piece)
+        piece_unmap(p);
 }
 
-static struct cta *cta_new(const struct grid *g)
+static size_t cluster_room(const struct grid *g)
 {
-    struct cta *cta = calloc(1, sizeof *cta);
     const size_t smem = (size_t)SMEM_START + g->smem;
+    const struct cta *cta = NULL;
 
-    if (!cta)
-        return NULL;
+    return room_of(sizeof(struct cluster)) +
+           g->cluster_size * (room_of(sizeof *cta) + room_of(g->warps * sizeof *cta->warps) +
+                              room_of(smem + 64) + room_of(valid_bytes(smem)) +
+                              g->warps * room_of(registers_bytes(g->fn->nregs)));
+}
+
+static struct cta *cta_place(struct piece *p, const struct grid *g)
+{
+    const size_t smem = (size_t)SMEM_START + g->smem;
+    struct cta *cta = carve(p, sizeof *cta);
+
     cta->warp_count = g->warps;
-    cta->warps = calloc(g->warps, sizeof *cta->warps);
-    cta->bytes = calloc(1, smem + 64);
-    cta->valid = calloc(1, valid_bytes(smem));
-    if (!cta->warps || !cta->bytes || !cta->valid) {
-        cta_free(cta);
-        return NULL;
-    }
-    for (unsigned i = 0; i < g->warps; i++) {
-        cta->warps[i].levels[0] = regs_new(g->fn->nregs);
-        if (!cta->warps[i].levels[0]) {
-            cta_free(cta);
-            return NULL;
-        }
-    }
+    cta->warps = carve(p, g->warps * sizeof *cta->warps);
+    cta->bytes = carve(p, smem + 64);
+    cta->valid = carve(p, valid_bytes(smem));
+    for (unsigned i = 0; i < g->warps; i++)
+        cta->warps[i].levels[0] = registers_place(carve(p, registers_bytes(g->fn->nregs)),
+                                                  g->fn->nregs);
     return cta;
+}
+
+static void piece_leave(struct machine *m)
+{
+    if (m->piece && !m->piece->clusters)
+        piece_unmap(m->piece);
+    m->piece = NULL;
 }
 
 void pool_clear(struct machine *m)
@@ -119,8 +187,9 @@ void pool_clear(struct machine *m)
     while (m->pool) {
         struct cluster *c = m->pool;
         m->pool = c->next;
-        cluster_free(c);
+        cluster_free(m, c);
     }
+    piece_leave(m);
 }
 
 /* Storage for a cluster of the grid, from the pool if that has the right shape. */
@@ -142,17 +211,23 @@ static struct cluster *cluster_new(struct machine *m, const struct grid *g)
         m->pool = c->next;
         return c;
     }
-    c = calloc(1, sizeof *c);
-    if (!c)
-        return NULL;
-    c->size = g->cluster_size;
-    for (unsigned i = 0; i < c->size; i++) {
-        c->ctas[i] = cta_new(g);
-        if (!c->ctas[i]) {
-            cluster_free(c);
+
+    const size_t room = cluster_room(g);
+    if (!m->piece || m->piece->bytes - m->piece->used < room) {
+        const uint64_t left = g->clusters - g->started;
+        const uint64_t most = PIECE_BYTES / room ? PIECE_BYTES / room : 1;
+
+        piece_leave(m);
+        m->piece = piece_new((left < most ? left : most) * room + 64);
+        if (!m->piece)
             return NULL;
-        }
     }
+    c = carve(m->piece, sizeof *c);
+    c->piece = m->piece;
+    c->piece->clusters++;
+    c->size = g->cluster_size;
+    for (unsigned i = 0; i < c->size; i++)
+        c->ctas[i] = cta_place(c->piece, g);
     return c;
 }
 
@@ -166,7 +241,7 @@ static void cluster_recycle(struct machine *m, struct cluster *c)
         c->next = m->pool;
         m->pool = c;
     } else {
-        cluster_free(c);
+        cluster_free(m, c);
     }
 }
 
@@ -179,7 +254,7 @@ static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
     const unsigned lanes = g->threads - first < LANES ? g->threads - first : LANES;
 
     for (unsigned d = 1; d < CALL_DEPTH && w->levels[d]; d++) {
-        regs_free(w->levels[d]);
+        free(w->levels[d]);
         w->levels[d] = NULL;
     }
     for (unsigned l = 0; l < LANES; l++) {
@@ -380,7 +455,7 @@ bool cluster_start(struct machine *m, struct grid *g)
     struct cluster *c = cluster_new(m, g);
     if (!c || !ready_reserve(m, g->warps * g->cluster_size)) {
         if (c)
-            cluster_free(c);
+            cluster_free(m, c);
         return machine_fail(m, TRAP_MEMORY, "a cluster of %s", g->fn->name);
     }
     c->grid = g;

@@ -233,6 +233,7 @@ struct cluster {
     unsigned threads;           /* threads of the cluster that have not exited */
     unsigned outstanding;       /* asynchronous operations that will still touch its memory */
     bool last_one;              /* a thread has seen that no cluster is left to cancel */
+    struct piece *piece;        /* of memory, that it lies in */
     struct cluster *next;
 };
 

@@ -43,6 +43,7 @@ struct machine {
 
     /* Storage of finished clusters, all of one shape, to be used again. */
     struct cluster *pool;
+    struct piece *piece;        /* of memory, which new clusters of the shape are cut from */
     struct shape {
         unsigned warps, cluster, registers[BANK_COUNT];
         uint32_t smem;
