@@ -79,9 +79,42 @@ static struct warp *ready_take(struct machine *m)
 
 /* ---- lane groups ---- */
 
+/* Whether all lanes stand at one pc, by the same calls: most often so. */
+static bool together(const struct warp *w)
+{
+    uint32_t differ = 0;
+
+    if ((w->alive & ~w->parked) != UINT32_MAX)
+        return false;
+    for (unsigned l = 1; l < LANES; l++)
+        differ |= (w->pc[l] ^ w->pc[0]) | (w->lane_frame[l] ^ w->lane_frame[0]) |
+                  (uint32_t)(w->lane_depth[l] ^ w->lane_depth[0]);
+    return !differ;
+}
+
+static void enter(struct warp *w, uint32_t group, uint32_t pc, unsigned depth)
+{
+    const unsigned first = (unsigned)__builtin_ctz(group);
+
+    w->group = group;
+    w->at = pc;
+    if (depth != w->depth) {
+        w->depth = depth;
+        w->r = *w->levels[depth];
+    }
+    w->fn = w->lane_fn[first];
+    w->frame = w->lane_frame[first];
+}
+
 /* Chooses the group that runs; gives the pc at which another group waits to be joined. */
 static uint32_t choose(struct warp *w)
 {
+    if (together(w)) {
+        w->skip = 0;
+        enter(w, UINT32_MAX, w->pc[0], w->lane_depth[0]);
+        return UINT32_MAX;
+    }
+
     const uint32_t runnable = w->alive & ~w->parked;
     uint32_t among = runnable & ~w->skip;
     unsigned depth = 0;
@@ -115,14 +148,7 @@ static uint32_t choose(struct warp *w)
         if (w->lane_frame[l] != w->lane_frame[first])
             group &= ~(1u << l);
     }
-    w->group = group;
-    w->at = pc;
-    if (depth != w->depth) {
-        w->depth = depth;
-        w->r = *w->levels[depth];
-    }
-    w->fn = w->lane_fn[first];
-    w->frame = w->lane_frame[first];
+    enter(w, group, pc, depth);
     return limit;
 }
 
