@@ -148,6 +148,7 @@ ALLTESTS := $(TESTS) $(DRIVERS:tests/%.c=$(OUT)/tests/lib%.so)
 
 # Kernels and PTX programs run a second time on the emulator's Blackwell part; each skips what is for the other architecture.
 RUNS = tests/*.sh $(TESTS) $(if $(EMU),'env PTXMM_EMU_PART=b200 $(OUT)/tests/ptx_run' \
+       'env PTXMM_EMU_PART=b200 PTXMM_EMU_RULES=assume $(OUT)/tests/ptx_run' \
        'env PTXMM_EMU_PART=b200 $(OUT)/tests/kernels sm100/*')
 
 all: $(ALL)

@@ -138,16 +138,17 @@ static unsigned list(struct reader *r, uint64_t *out, unsigned max)
 
 static const char *const map_types[] = {    /* in the order of CUtensorMapDataType */
     "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32ftz", "tf32",
-    "tf32ftz",
+    "tf32ftz", "b4x16", "b4x16_p64", "b6x16_p32",
 };
 
 enum { MAP_TYPES = sizeof map_types / sizeof *map_types };
 
-static unsigned map_type_size(int type)
+static unsigned map_type_bits(int type)
 {
-    static const unsigned char sizes[MAP_TYPES] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+    static const unsigned char bits[MAP_TYPES] = {8, 16, 32, 32, 64, 64, 16, 32, 64, 16, 32, 32, 32,
+                                                  4, 4, 6};
 
-    return sizes[type];
+    return bits[type];
 }
 
 static bool map_field(struct reader *r, struct ptx_map *map, const char *key)
@@ -174,8 +175,11 @@ static bool map_field(struct reader *r, struct ptx_map *map, const char *key)
             (key[0] == 'b' ? map->box : map->step)[i] = (uint32_t)v[i];
     } else if (!strcmp(key, "swizzle") && (v[0] == 32 || v[0] == 64 || v[0] == 128)) {
         map->swizzle = v[0] == 32 ? 1 : v[0] == 64 ? 2 : 3;
+    } else if (!strcmp(key, "atom") && map->swizzle >= 3 && (v[0] == 32 || v[0] == 64)) {
+        map->swizzle = v[0] == 32 ? 4 : 6;
     } else {
-        return wrong(r, "expected dim, pitch, box, step, swizzle 32|64|128 or fill nan");
+        return wrong(r, "expected dim, pitch, box, step, swizzle 32|64|128, behind swizzle 128 "
+                        "atom 32|64, or fill nan");
     }
     return true;
 }
@@ -192,7 +196,8 @@ static bool map_line(struct reader *r, struct ptx_case *c, struct ptx_arg *arg)
     while (map->type < MAP_TYPES && strcmp(map_types[map->type], text))
         map->type++;
     if (map->type == MAP_TYPES)
-        return wrong(r, "expected u8 u16 u32 s32 u64 s64 f16 f32 f64 bf16 f32ftz tf32 tf32ftz");
+        return wrong(r, "expected u8 u16 u32 s32 u64 s64 f16 f32 f64 bf16 f32ftz tf32 tf32ftz "
+                        "b4x16 b4x16_p64 b6x16_p32");
     if (!word(r, text, sizeof text) || strcmp(text, "of") || !word(r, text, sizeof text))
         return wrong(r, "expected of and a buffer");
     while (map->buffer < c->nargs && strcmp(c->arg[map->buffer].name, text))
@@ -209,7 +214,7 @@ static bool map_line(struct reader *r, struct ptx_case *c, struct ptx_arg *arg)
     for (unsigned i = 0; i + 1 < map->rank; i++)
         if (!map->pitch[i])
             map->pitch[i] = i ? map->pitch[i - 1] * map->dim[i]
-                              : map->dim[0] * map_type_size(map->type);
+                              : map->dim[0] * map_type_bits(map->type) / 8;
     c->nargs++;
     skip(r);
     return !*r->at || wrong(r, "unexpected text");
@@ -328,6 +333,13 @@ static bool comment(struct reader *r, struct ptx_case *c, bool *ran)
         free(c->trap);
         c->trap = rest(r, r->at + strlen(r->at));
         return c->trap || wrong(r, "out of memory");
+    }
+    if (!strncmp(r->at, "//rules:", 8)) {
+        r->at += 8;
+        if (word(r, c->rules, sizeof c->rules) &&
+            (!strcmp(c->rules, "assume") || !strcmp(c->rules, "none")))
+            return true;
+        return wrong(r, "expected assume or none");
     }
     return true;
 }

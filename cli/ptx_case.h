@@ -7,11 +7,14 @@
  *   //arg: n u32 = 64                           a scalar
  *   //arg: m tensormap bf16 of a dim 64,32 box 64,8 swizzle 128
  *                                               a tensor map over an earlier buffer; also: pitch
- *                                               bytes of dims 1.. (packed), step, fill nan
+ *                                               bytes of dims 1.. (packed), step, fill nan, and
+ *                                               atom 32 behind swizzle 128
  *   //buffer: b f32[9] = 1                      a buffer that is no argument, for a map's sake
  *   //expect: out[0..31] = a[i] + n             equal bits; also out, out[5]
  *   //expect: f ~ sqrt(x[i]) within 1e-6        relative error
  *   //trap: BOUNDS                              the launch must fail, and the report contain this
+ *   //rules: assume                             the emulator needs PTXMM_EMU_RULES=assume; none: it
+ *                                               must have no rules
  *
  * Arguments come in the kernel's order. In an expression (C's operators, min, max, abs, sqrt) i is
  * the index of the element, a scalar's name its value, a[..] the initial value of a buffer. This
@@ -66,6 +69,7 @@ struct ptx_case {
     struct ptx_arg arg[PTX_ARGS];
     struct ptx_expect expect[PTX_EXPECTS];
     char *trap;                 /* words of the report, or NULL */
+    char rules[8];              /* "assume", "none", or "" */
 };
 
 /* What an expression may name besides i. */

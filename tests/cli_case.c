@@ -55,6 +55,15 @@ static void test_parse(void **state)
     assert_int_equal(c.expect[0].first, 1);
     assert_int_equal(c.expect[0].last, 2);
     assert_int_equal(c.expect[1].last, 63);
+    assert_string_equal(c.rules, "");
+    ptx_case_free(&c);
+    parse(&c, HEAD "//rules: assume\n//arg: a u8[4096]\n"
+              "//arg: m tensormap b6x16_p32 of a dim 128,4,2 box 128,4,1 swizzle 128 atom 32\n" BODY);
+    assert_string_equal(c.rules, "assume");
+    assert_int_equal(c.arg[1].map.type, 15);
+    assert_int_equal(c.arg[1].map.pitch[0], 96);
+    assert_int_equal(c.arg[1].map.pitch[1], 384);
+    assert_int_equal(c.arg[1].map.swizzle, 4);
     ptx_case_free(&c);
 }
 
@@ -75,6 +84,10 @@ static void test_refuse(void **state)
         {HEAD "//arg: a u8[3]\n//expect: a ~ 1\n" BODY, "line 3: expected within"},
         {HEAD "//arg: m tensormap f32 of a dim 4 box 4\n" BODY, "line 2: no such buffer"},
         {HEAD "//arg: a u8[3]\n//arg: m tensormap u8 of a dim 4,4 box 4\n" BODY, "line 3: dim and"},
+        {HEAD "//arg: a u8[3]\n//arg: m tensormap b4 of a dim 4 box 4\n" BODY, "line 3: expected u8"},
+        {HEAD "//arg: a u8[3]\n//arg: m tensormap u8 of a dim 4 box 4 swizzle 64 atom 32\n" BODY,
+         "line 3: expected dim"},
+        {HEAD "//rules: strict\n" BODY, "line 2: expected assume or none"},
     };
 
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {

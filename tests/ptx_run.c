@@ -276,6 +276,17 @@ static bool runs_here(struct run *r, char *target, size_t size)
          : suffix == 'f' ? arch / 10 == major && arch % 10 <= minor : arch <= 10 * major + minor;
 }
 
+/* Does the emulator follow the rules that the program is for? A GPU has none to choose. */
+static bool rules_apply(const struct run *r)
+{
+    const char *rules = getenv("PTXMM_EMU_RULES");
+    const bool any = rules && *rules;
+
+    if (!*r->c.rules || !r->d->report)
+        return true;
+    return strcmp(r->c.rules, "none") ? any && strstr(rules, r->c.rules) : !any;
+}
+
 static void test_program(void **state)
 {
     struct run *r = *state;
@@ -291,6 +302,10 @@ static void test_program(void **state)
         fail_msg("%s: %s", r->program->path, message);
     if (r->c.trap && !r->d->report) {
         print_message("skipped: only the emulator need notice\n");
+        skip();
+    }
+    if (!rules_apply(r)) {
+        print_message("skipped: for PTXMM_EMU_RULES=%s\n", r->c.rules);
         skip();
     }
     if (!runs_here(r, target, sizeof target)) {
