@@ -1,11 +1,54 @@
 /*
- * Ordinary instructions that sm_100 adds: pairs of f32, mixed sums, narrow floats, redux of f32.
+ * Ordinary instructions that sm_100 adds: st.bulk, pairs of f32, mixed sums, narrow floats, redux of
+ * f32.
  */
-#include "exec.h"
-
 #include <math.h>
 
 #include "floats.h"
+#include "reach.h"
+
+/* ---- st.bulk --------------------------------------------------------------------------------- */
+
+/* Zeros in the CTA's own shared memory: address and size are multiples of 8. */
+static bool clear(struct warp *w, const struct inst *in, unsigned lane)
+{
+    const uint64_t address = warp_address(w, &in->o[0], lane), size = warp_value(w, &in->o[1], lane);
+    struct place p;
+
+    if (size % 8 || size > 1 << 24) {
+        warp_trap(w, in, (int)lane, TRAP_INSTRUCTION, "%llu bytes: must be a multiple of 8, at most "
+                  "16777216", (unsigned long long)size);
+        return false;
+    }
+    if (misaligned(w, in, lane, address, 8))
+        return false;
+    if (size == 0)
+        return true;
+    if (!warp_place(w, in, lane, (enum space)in->space, address, (unsigned)size, ACCESS_WRITE, &p))
+        return false;
+    if (p.space != SP_SHARED || p.cta != w->cta) {
+        warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, address,
+                     "st.bulk writes the CTA's own shared memory");
+        return false;
+    }
+    if (meets_mbarrier(w, in, lane, &p, (unsigned)size, true))
+        return false;
+    memset(p.data, 0, size);
+    valid_fill(p.valid, p.valid_at, size, true);
+    machine_progress(w->m);
+    return true;
+}
+
+enum flow op_st_bulk(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    if (!warp_need(w, in, &in->o[0], mask, "the address") ||
+        !warp_need(w, in, &in->o[1], mask, "the size"))
+        return FLOW_TRAP;
+    for (uint32_t left = mask; left; left &= left - 1)
+        if (!clear(w, in, (unsigned)__builtin_ctz(left)))
+            return FLOW_TRAP;
+    return FLOW_NEXT;
+}
 
 /* ---- pairs of f32, and f32 with a narrower operand ------------------------------------------- */
 

@@ -571,6 +571,11 @@ static bool store_issue(struct warp *w, const struct inst *in, unsigned lane,
     if (!read_box(w, in, lane, &in->o[0], &in->o[1], true, &access) ||
         !place_box(w, in, lane, &in->o[2], &access.box, ACCESS_READ, &src))
         return false;
+    if (access.map.type == TMAP_6X16_P32) {
+        warp_trap(w, in, (int)lane, TRAP_UNVERIFIED, "a store or reduction of elements of type %s: "
+                  "no source says which swizzles and gaps", tmap_type_name(access.map.type));
+        return false;
+    }
     if (access.box.unit < 16) {
         warp_trap(w, in, (int)lane, TRAP_TENSOR_ACCESS, "elements of type %s are loaded only",
                   tmap_type_name(access.map.type));
