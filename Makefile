@@ -59,6 +59,8 @@ VERSION := $(shell awk '/define PTXMM_VERSION_/ { v = v s $$3; s = "." } END { p
 SONAME  := libptxmm.so.$(firstword $(subst ., ,$(VERSION)))
 LIBS    := $(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm.so
 EMULIBS := $(if $(EMU),$(OUT)/lib/libptxmm_emulator.a $(OUT)/lib/libptxmm_emulator.so)
+# The CUDA runtime's calls on the emulator, where the toolkit has their header whole.
+RUNTIME := $(if $(and $(EMU),$(CUDA_INC),$(wildcard $(CUDA_INC)/crt/host_defines.h)),$(OUT)/lib/emulator/libcudart.so.13)
 COMMAND := $(if $(CLI),$(OUT)/bin/ptxmm)
 BENCHES := $(if $(BENCH),$(OUT)/bin/ptxmm-bench)
 
@@ -123,8 +125,13 @@ $(OUT)/lib/libptxmm.so: $(LOADER) | $(OUT)/lib
 $(OUT)/lib/libptxmm_emulator.so: $(EMU) | $(OUT)/lib
 	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
 
+# A folder for LD_LIBRARY_PATH: the emulator by the driver's name, and the runtime on it.
+$(RUNTIME): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard runtime/*.c)) $(OUT)/lib/libptxmm_emulator.so runtime/exports.map
+	@mkdir -p $(@D) && ln -sf ../libptxmm_emulator.so $(@D)/libcuda.so.1
+	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $(filter %.o %.so,$^) -Wl,--version-script=runtime/exports.map -Wl,-rpath,'$$ORIGIN/..'
+
 # Programs need nothing of the machine they run on but libc; tests look for libcmocka beside them first.
-PROGRAM = $(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(JANSSON) -lm -ldl
+PROGRAM = $(LINK) -o $@ $(filter %.o %.so.13,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(JANSSON) -lm -ldl
 $(OUT)/bin/ptxmm: $(OUT)/obj/cli/main.o
 $(OUT)/bin/ptxmm-bench: $(BENCH)
 $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
@@ -132,8 +139,10 @@ $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
 $(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
 $(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
 $(filter $(OUT)/tests/kernels $(OUT)/tests/compare_drivers,$(TESTS)): $(SHARED_TEST:%.c=$(OUT)/obj/%.o)
+$(OUT)/obj/tests/runtime.o: MORE = $(if $(RUNTIME),-DWITH_RUNTIME)
+$(filter $(OUT)/tests/runtime,$(TESTS)): $(RUNTIME)
 $(TESTS): $(OUT)/tests/%: $(OUT)/obj/tests/%.o | $(OUT)/tests $(OUT)/ptx
-	$(call QUIET,LINK )$(PROGRAM) -lcmocka -Wl,-rpath,'$$ORIGIN/../lib'
+	$(call QUIET,LINK )$(PROGRAM) -lcmocka -Wl,-rpath,'$$ORIGIN/../lib' -Wl,-rpath,'$$ORIGIN/../lib/emulator'
 $(OUT)/tests/lib%_driver.so: $(OUT)/obj/tests/%_driver.o | $(OUT)/tests
 	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
 
@@ -143,7 +152,7 @@ build/san/ptx build/tsan/ptx: | build/ptx
 	@ln -sfn ../ptx $@
 
 # ---- targets -------------------------------------------------------------------------------------
-ALL := $(CUBINS) $(PTX) $(LIBS) $(EMULIBS) $(COMMAND) $(BENCHES)
+ALL := $(CUBINS) $(PTX) $(LIBS) $(EMULIBS) $(RUNTIME) $(COMMAND) $(BENCHES)
 ALLTESTS := $(TESTS) $(DRIVERS:tests/%.c=$(OUT)/tests/lib%.so)
 
 # Kernels and PTX programs run a second time on the emulator's Blackwell part; each skips what is for the other architecture.

@@ -19,6 +19,10 @@ for file in bin/ptxmm include/ptxmm.h include/ptxmm_abi.h lib/libptxmm.a lib/lib
 done
 for ptx in build/ptx/*.ptx; do [ -s "$dir/usr/share/ptxmm/ptx/${ptx##*/}" ] || echo "not ok install/ptx: ${ptx##*/} is missing"; done
 check command "$dir/usr/bin/ptxmm" --version
+if [ -e "$out/lib/emulator/libcudart.so.13" ]; then
+    check runtime sh -c "ldd '$dir/usr/lib/ptxmm-emulator/libcudart.so.13' | grep -q 'libptxmm_emulator.so => $dir'"
+    check runtime/driver test -s "$dir/usr/lib/ptxmm-emulator/libcuda.so.1"
+fi
 
 # The example is the README's first C block; the program around it calls it where there is no driver.
 awk '/^```c$/ && !n { n = 1; next } /^```/ { if (n == 1) n = 2 } n == 1' README.md > "$dir/example.c"

@@ -7,7 +7,7 @@ bin=$dest$prefix/bin include=$dest$prefix/include lib=$dest$libdir share=$dest$p
 if [ "$out" = -u ]; then
     rm -f "$bin/ptxmm" "$include/ptxmm.h" "$include/ptxmm_abi.h" "$lib/pkgconfig/ptxmm.pc" "$lib/libptxmm.a" \
         "$lib/libptxmm.so" "$lib/libptxmm.so.$major" "$lib/libptxmm.so.$version" "$lib/libptxmm_emulator.so"
-    rm -rf "$share"
+    rm -rf "$share" "$lib/ptxmm-emulator"
     exit
 fi
 mkdir -p "$bin" "$include" "$lib/pkgconfig" "$share/ptx"
@@ -17,6 +17,11 @@ install -m 755 "$out/lib/libptxmm.so.$version" "$lib"
 ln -sf "libptxmm.so.$version" "$lib/libptxmm.so.$major"
 ln -sf "libptxmm.so.$major" "$lib/libptxmm.so"
 [ ! -e "$out/lib/libptxmm_emulator.so" ] || install -m 755 "$out/lib/libptxmm_emulator.so" "$lib"
+if [ -e "$out/lib/emulator/libcudart.so.13" ]; then
+    mkdir -p "$lib/ptxmm-emulator"
+    install -m 755 "$out/lib/emulator/libcudart.so.13" "$lib/ptxmm-emulator"
+    ln -sf ../libptxmm_emulator.so "$lib/ptxmm-emulator/libcuda.so.1"
+fi
 [ ! -e "$out/bin/ptxmm" ] || install -m 755 "$out/bin/ptxmm" "$bin"
 install -m 644 build/ptx/*.ptx "$share/ptx"
 cat > "$lib/pkgconfig/ptxmm.pc" <<EOF
