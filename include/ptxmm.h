@@ -185,7 +185,7 @@ struct ptxmm_operand {
     enum ptxmm_type type;     /* PTXMM_TYPE_NONE: absent (only C may be) */
     enum ptxmm_layout layout;
     int64_t ld;               /* distance between rows (or columns) in elements; 0: packed */
-    int64_t batch_stride;     /* distance between the matrices of a strided batch; 0: all share one */
+    int64_t batch_stride;     /* distance between the matrices of a strided batch; 0: all share one (not D) */
     enum ptxmm_scale_mode scale;
     enum ptxmm_type scale_type;   /* NONE: f32, or what the mode says */
     enum ptxmm_layout scale_layout;
@@ -195,7 +195,7 @@ struct ptxmm_operand {
 
 enum ptxmm_problem_kind {
     PTXMM_DENSE = 0,
-    PTXMM_BATCH_STRIDED = 1,
+    PTXMM_BATCH_STRIDED = 1,        /* `batch` products of one size, each operand's matrices batch_stride apart */
     PTXMM_BATCH_POINTERS = 2,
     PTXMM_GROUPED_M_CONTIGUOUS = 3, /* groups are ranges of rows of A and D */
     PTXMM_GROUPED_M_MASKED = 4,     /* each group has its own number of valid rows */
@@ -249,7 +249,7 @@ struct ptxmm_preferences {
 struct ptxmm_problem {
     enum ptxmm_problem_kind kind;
     int64_t m, n, k;    /* >= 0 */
-    int64_t batch;      /* matrices or groups; 0 counts as 1 for PTXMM_DENSE */
+    int64_t batch;      /* products or groups; 0 counts as 1 for PTXMM_DENSE, and is an empty problem for others */
     struct ptxmm_operand a, b, c, d;
     enum ptxmm_accumulate accumulate;
     int alpha_on_device; /* alpha is read from arguments.alpha_at when the kernel runs */
@@ -270,7 +270,7 @@ PTXMM_API enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *prob
     X(ARCHITECTURE, 1, "the device has another architecture")                                                    \
     X(TYPE, 2, "the operand has another type")                                                                   \
     X(LAYOUT, 3, "the operand has another layout")                                                               \
-    X(ALIGNMENT, 4, "the leading dimension in bytes must be a multiple")                                         \
+    X(ALIGNMENT, 4, "the leading dimension or batch stride in bytes must be a multiple")                         \
     X(SIZE, 5, "the size is out of the kernel's range")                                                          \
     X(KIND, 6, "the kind of problem is not served")                                                              \
     X(SCALE, 7, "the scale mode is not served")                                                                  \
@@ -356,8 +356,8 @@ PTXMM_API enum ptxmm_status ptxmm_plan_create(struct ptxmm *mm, const struct ptx
 /* Frees the plan and sets *plan to NULL; accepts NULL and pointers to NULL. Work already launched is not disturbed. */
 PTXMM_API void ptxmm_plan_destroy(struct ptxmm_plan **plan);
 
-/* The chosen kernel and its numbers, the grid, and the workspace bytes a run needs. Owned by the plan. For an empty problem (M or N
- * is 0) the kernel is NULL and a run does nothing. */
+/* The chosen kernel and its numbers, the grid, and the workspace bytes a run needs. Owned by the plan. For an empty problem (M, N or
+ * the batch is 0) the kernel is NULL and a run does nothing. */
 struct ptxmm_plan_info {
     struct ptxmm_candidate candidate;
     uint32_t grid, threads, cluster, shared_bytes;
@@ -383,7 +383,7 @@ struct ptxmm_arguments {
 
 /* Launches on `stream` (a CUstream, as void *; NULL is the default stream) and returns. Takes no lock, allocates nothing,
  * synchronises nothing, and may be captured into a graph. A and B are not read when K is 0 or alpha is 0; C is not read when beta
- * is 0. Everything in [d, d + rows * ld) but the M x N elements of D is left as it was.
+ * is 0. Everything but the elements of D is left as it was, what lies between its rows and between the matrices of a batch too.
  * Errors: ARGUMENT (a null or misaligned address, too small a workspace), WRONG_CONTEXT, FORKED, DRIVER, CONTEXT_FAULTED. */
 PTXMM_API enum ptxmm_status ptxmm_plan_run(const struct ptxmm_plan *plan, const struct ptxmm_arguments *arguments,
                                            void *stream, struct ptxmm_error *error);

@@ -215,8 +215,8 @@ static enum ptxmm_status check_scale(const struct ptxmm_problem *problem, char w
 
 /* Does (outer - 1) * ld + inner elements, and the last matrix of the batch behind it, stay below
  * 2^63 bits? */
-static enum ptxmm_status check_span(const struct extent *extent, int64_t matrices, int64_t stride,
-                                    const char *name, struct ptxmm_error *error)
+static enum ptxmm_status check_span(const struct extent *extent, const char *name,
+                                    struct ptxmm_error *error)
 {
     int64_t span, batches = 0, bits;
     int overflow =
@@ -224,15 +224,31 @@ static enum ptxmm_status check_span(const struct extent *extent, int64_t matrice
     if (!overflow && extent->outer <= 0)
         span = 0;
     overflow = overflow || __builtin_add_overflow(span, extent->inner, &span);
-    if (matrices > 1)
-        overflow = overflow || __builtin_mul_overflow(matrices - 1, stride, &batches);
+    overflow = overflow || __builtin_mul_overflow(extent->matrices - 1, extent->apart, &batches);
     overflow = overflow || __builtin_add_overflow(span, batches, &span) ||
                __builtin_mul_overflow(span, (int64_t)extent->type_bits, &bits);
     if (overflow)
         REFUSE("problem.%s spans more than 2^63 bits: %" PRId64 " runs of %" PRId64
                " elements, ld %" PRId64 ", %" PRId64 " matrices %" PRId64 " apart",
-               name, extent->outer, extent->inner, extent->ld, matrices, stride);
+               name, extent->outer, extent->inner, extent->ld, extent->matrices, extent->apart);
     return PTXMM_OK;
+}
+
+/* Results of a batch that overlap would be whatever was written last. They may follow one another,
+ * or lie beside each other within the rows. */
+static enum ptxmm_status check_apart(const struct extent *d, struct ptxmm_error *error)
+{
+    if (d->matrices <= 1 || d->inner == 0 || d->outer == 0)
+        return PTXMM_OK;
+    // check_span has shown that none of these overflows.
+    int64_t span = (d->outer - 1) * d->ld + d->inner;
+    int64_t beside = (d->matrices - 1) * d->apart + d->inner;
+    if (d->apart >= span || (d->apart >= d->inner && beside <= d->ld))
+        return PTXMM_OK;
+    REFUSE("problem.d.batch_stride is %" PRId64 ", must be at least %" PRId64
+           ", what one result spans, or at least %" PRId64 " with all %" PRId64
+           " results beside each other within the ld of %" PRId64 ": results must not overlap",
+           d->apart, span, d->inner, d->matrices, d->ld);
 }
 
 static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char which,
@@ -269,12 +285,9 @@ static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char
     if (op->ld && op->ld < extent.inner)
         REFUSE("problem.%s.ld is %" PRId64 ", must be 0 or at least the %s of %" PRId64 " elements",
                name, op->ld, op->layout ? "column" : "row", extent.inner);
-    int64_t matrices = problem->kind == PTXMM_BATCH_STRIDED ? problem->batch : 1;
-    if (which == 'd' && matrices > 1 && op->batch_stride == 0)
-        REFUSE("problem.d.batch_stride is 0, must be greater because the batch has %" PRId64
-               " results",
-               matrices);
-    TRY(check_span(&extent, matrices, op->batch_stride, name, error));
+    TRY(check_span(&extent, name, error));
+    if (which == 'd')
+        TRY(check_apart(&extent, error));
 #undef FIELD
     return PTXMM_OK;
 }

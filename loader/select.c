@@ -79,7 +79,7 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
                         name, field, has, needs);
     case PTXMM_REASON_SIZE:
         return snprintf(text, size, "%s: %s is %" PRId64 "%s, must be at most %" PRId64, name,
-                        field, has, strstr(field, ".ld") ? " bytes" : "", needs);
+                        field, has, strchr(field, '.') ? " bytes" : "", needs);
     case PTXMM_REASON_KIND:
         return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
                         problem_kind_name((enum ptxmm_problem_kind)has),
@@ -160,9 +160,7 @@ static int reject_preferences(struct ptxmm_candidate *candidate,
 
 static int reject_kind(struct ptxmm_candidate *candidate, const struct ptxmm_problem *problem)
 {
-    // A batch of one is a dense product, whatever its stride.
-    if (problem->kind != PTXMM_DENSE &&
-        !(problem->kind == PTXMM_BATCH_STRIDED && problem->batch == 1))
+    if (problem->kind != PTXMM_DENSE && problem->kind != PTXMM_BATCH_STRIDED)
         return reject(candidate, PTXMM_REASON_KIND, "kind", problem->kind, PTXMM_DENSE);
     if (problem->accumulate != PTXMM_ACCUMULATE_DEFAULT)
         return reject(candidate, PTXMM_REASON_ACCUMULATE, "accumulate", problem->accumulate,
@@ -264,22 +262,33 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     if (tiles_m > 0 && tiles_n > most_size / tiles_m)
         return reject(candidate, PTXMM_REASON_SIZE, "n", problem->n,
                       most_size / tiles_m * kernel->tile_n);
+    int64_t batch = problem_batch(problem), tiles = tiles_m * tiles_n;
+    if (tiles > 0 && batch > most_size / tiles)
+        return reject(candidate, PTXMM_REASON_SIZE, "batch", batch, most_size / tiles);
 
     const struct {
-        const char *field;
+        const char *pitch, *apart;
         char which;
-    } pitches[] = { { "a.ld", 'a' }, { "b.ld", 'b' }, { "c.ld", 'c' }, { "d.ld", 'd' } };
-    for (size_t i = 0; i < sizeof pitches / sizeof pitches[0]; i++) {
-        struct extent extent = problem_extent(problem, pitches[i].which);
-        // Where there is one row, the distance to the next is never used, nor where rows are empty.
-        // (An absent C has no type.)
-        if (extent.outer <= 1 || extent.inner == 0 || extent.type_bits == 0)
+    } operands[] = { { "a.ld", "a.batch_stride", 'a' },
+                     { "b.ld", "b.batch_stride", 'b' },
+                     { "c.ld", "c.batch_stride", 'c' },
+                     { "d.ld", "d.batch_stride", 'd' } };
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+        struct extent extent = problem_extent(problem, operands[i].which);
+        // Where there is one row, the distance to the next is never used, nor where rows are empty;
+        // the same with matrices, whose distance is 0 if there is one. (An absent C has no type.)
+        if (extent.inner == 0 || extent.type_bits == 0)
             continue;
-        int64_t pitch = extent.ld * extent.type_bits / 8;
+        int64_t pitch = extent.outer > 1 ? extent.ld * extent.type_bits / 8 : 0;
+        int64_t apart = extent.outer > 0 ? extent.apart * extent.type_bits / 8 : 0;
         if (pitch % ALIGNMENT)
-            return reject(candidate, PTXMM_REASON_ALIGNMENT, pitches[i].field, pitch, ALIGNMENT);
+            return reject(candidate, PTXMM_REASON_ALIGNMENT, operands[i].pitch, pitch, ALIGNMENT);
         if (pitch > most_pitch)
-            return reject(candidate, PTXMM_REASON_SIZE, pitches[i].field, pitch, most_pitch);
+            return reject(candidate, PTXMM_REASON_SIZE, operands[i].pitch, pitch, most_pitch);
+        if (apart % ALIGNMENT)
+            return reject(candidate, PTXMM_REASON_ALIGNMENT, operands[i].apart, apart, ALIGNMENT);
+        if (apart > most_pitch)
+            return reject(candidate, PTXMM_REASON_SIZE, operands[i].apart, apart, most_pitch);
     }
     return 0;
 }

@@ -228,20 +228,29 @@ uint32_t timing_raster(const struct ptxmm_kernel_info *kernel, int64_t tiles_m, 
     return (uint32_t)smaller(raster, tiles_m);
 }
 
-/* Bytes that must come from memory: A and B once if the L2 holds on to them, else once for every
- * wave of tiles. */
+/* Bytes of all matrices of an operand. */
+static double operand_bytes(const struct ptxmm_problem *problem, char which)
+{
+    struct extent extent = problem_extent(problem, which);
+    return (double)extent.inner * (double)extent.outer * extent.type_bits / 8 *
+           (extent.apart ? (double)extent.matrices : 1);
+}
+
+/* Bytes that must come from memory: A and B once if the L2 holds on to one product's, else once for
+ * every wave of tiles. */
 static double dram_bytes(const struct timing *timing, const struct ptxmm_device *device,
                          const struct ptxmm_problem *problem,
                          const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t ctas,
                          double inputs, double outputs)
 {
-    if (inputs <= timing->l2 * (double)device->l2_bytes)
+    double k_bytes = (double)problem->k * element_bits(kernel->a) / 8;
+    double of_one = ((double)problem->m + (double)problem->n) * k_bytes;
+    if (of_one <= timing->l2 * (double)device->l2_bytes)
         return inputs + outputs;
     int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
             tiles_n = ceil_div(problem->n, kernel->tile_n);
     int64_t rows = timing_raster(kernel, tiles_m, ctas),
             columns = smaller(ceil_div(ctas, rows), tiles_n);
-    double k_bytes = (double)problem->k * element_bits(kernel->a) / 8;
     double wave = ((double)rows * kernel->tile_m + (double)columns * kernel->tile_n) * k_bytes;
     return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
 }
@@ -278,7 +287,9 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     int is_split = kernel->algorithm == PTXMM_SPLIT;
     int64_t slices = ceil_div(problem->k, kernel->tile_k);
-    int64_t tiles = ceil_div(problem->m, kernel->tile_m) * ceil_div(problem->n, kernel->tile_n);
+    int64_t batch = problem_batch(problem);
+    int64_t tiles =
+        batch * ceil_div(problem->m, kernel->tile_m) * ceil_div(problem->n, kernel->tile_n);
     candidate->tiles = tiles;
     candidate->cluster = cluster;
     candidate->groups = groups;
@@ -301,11 +312,8 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
         cluster * (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? tiles : clusters);
 
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
-    double inputs =
-        (m * k * problem_type_bits(problem->a.type) + n * k * problem_type_bits(problem->b.type)) /
-        8;
-    double outputs =
-        m * n * (problem_type_bits(problem->d.type) + problem_type_bits(problem->c.type)) / 8;
+    double inputs = operand_bytes(problem, 'a') + operand_bytes(problem, 'b');
+    double outputs = operand_bytes(problem, 'c') + operand_bytes(problem, 'd');
     double highest = 1000.0 * device->clock_khz,
            bandwidth = (double)device->memory_bytes_per_second;
     double clock = highest * (is_split                               ? timing->split_clock
@@ -331,7 +339,8 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
     int64_t sharing = is_split ? 1 : cluster; // SMs that multiply a slice together
     candidate->tensor_busy = (double)tiles * (double)sharing * (double)slices *
                              slice_cycles(kernel) / (device->sm_count * candidate->seconds * clock);
-    candidate->compute_seconds = 2 * m * n * k / (peak_flops(kernel) * device->sm_count * highest);
+    candidate->compute_seconds = 2 * m * n * k * (double)batch /
+                                 (peak_flops(kernel) * device->sm_count * highest);
     candidate->memory_seconds = (inputs + outputs) / bandwidth;
 }
 
@@ -341,7 +350,7 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     const struct timing *timing = timing_of(kernels_target_arch(kernel->target));
     assert(timing);
-    if (problem->m == 0 || problem->n == 0)
+    if (problem_is_empty(problem))
         return;
     predict(timing, device, problem, kernel->cluster, 1, candidate);
     if (kernel->algorithm != PTXMM_SPLIT)

@@ -125,6 +125,59 @@ static void launch_with_c(void **state)
     assert_true(args.c == arguments.d && args.beta == -2);
 }
 
+/* A batch: a third dimension in the maps, two strides in the block, a grid for all tiles. */
+static void launch_of_a_batch(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    struct ptxmm_problem problem = case_problem(300, 520, 200); // 3 x 3 tiles of 128 x 256
+    problem.kind = PTXMM_BATCH_STRIDED;
+    problem.batch = 5;
+    problem.a.batch_stride = 300 * 200 + 64;
+    problem.c.type = PTXMM_BF16;
+    problem.c.batch_stride = INT64_C(3221225472);
+    problem.d.ld = 5 * 528; // beside each other
+    problem.d.batch_stride = 528;
+    problem.prefer.kernel = wide;
+    problem.prefer.sm_budget = 8;
+    struct ptxmm_arguments arguments = case_arguments();
+    arguments.c = arguments.d + 0x100000;
+    arguments.beta = 1;
+    const struct stub_launch *launch = run(f, &problem, &arguments);
+    struct ptxmm_gemm_args args;
+    memcpy(&args, launch->arguments, sizeof args);
+    const int bf16 = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    check_batch_map((unsigned char *)&args.map_a, "a", arguments.a, 200, 300, 5, 400,
+                    2 * (300 * 200 + 64), 64, 128, bf16);
+    check_batch_map((unsigned char *)&args.map_b, "b", arguments.b, 200, 520, 5, 400, 0, 64, 256,
+                    bf16); // one for all
+    check_batch_map((unsigned char *)&args.map_d, "d", arguments.d, 520, 300, 5, 5 * 528 * 2,
+                    528 * 2, 64, 64, bf16);
+    assert_true(args.batch == 5 && args.tiles_m == 3 && args.tiles_n == 3);
+    assert_true(args.batch_stride_d == 528 && args.batch_stride_c == 3221225472 && args.ldd == 2640);
+    assert_int_equal(launch->grid[0], 8); // 45 tiles in 6 rounds
+
+    // One product is one, whatever is said of the next.
+    problem.batch = 1;
+    problem.a.batch_stride = INT64_C(1) << 33;
+    problem.d.batch_stride = 1;
+    launch = run(f, &problem, &arguments);
+    memcpy(&args, launch->arguments, sizeof args);
+    check_map((unsigned char *)&args.map_a, "a", arguments.a, 200, 300, 400, 64, 128, bf16);
+    check_map((unsigned char *)&args.map_d, "d", arguments.d, 520, 300, 5280, 64, 64, bf16);
+    assert_true(args.batch == 1 && args.batch_stride_d == 0 && args.batch_stride_c == 0);
+
+    // Neither A nor B is read where K is 0, and their strides may be anything.
+    problem.batch = 2;
+    problem.k = 0;
+    problem.a.batch_stride = 7;
+    problem.d.batch_stride = 528;
+    launch = run(f, &problem, &arguments);
+    memcpy(&args, launch->arguments, sizeof args);
+    check_batch_map((unsigned char *)&args.map_a, "a", arguments.d, 1, 300, 2, 16, 16, 64, 128,
+                    bf16);
+}
+
 /* Blackwell: clusters, a grid for launch control, an instruction descriptor, kernels that take
  * either 16-bit type. The family's kernels serve its later members too. */
 static void launch_on_sm100(void **state)
@@ -227,6 +280,11 @@ static void empty(void **state)
         assert_int_equal(ptxmm_plan_run(plan, &arguments, NULL, &f->error), PTXMM_OK);
         ptxmm_plan_destroy(&plan);
     }
+    struct ptxmm_problem none = case_problem(64, 64, 64); // a batch of no products
+    none.kind = PTXMM_BATCH_STRIDED;
+    struct ptxmm_plan *nothing = make(f, &none);
+    assert_null(ptxmm_plan_info(nothing)->candidate.kernel);
+    ptxmm_plan_destroy(&nothing);
     assert_int_equal(f->stub->launches, 0);
     assert_int_equal(f->stub->loads, 0);
 }
@@ -422,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(launch_of_a_plain_problem),
+        TEST(launch_of_a_batch),
         TEST(launch_with_c),
         TEST(launch_on_sm100),
         TEST(launch_of_degenerate_problems),

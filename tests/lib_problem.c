@@ -132,6 +132,23 @@ static void batches(void **unused)
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 8;
              p.d.batch_stride = 64 * 32); // A and B shared by all
     REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 8, "d.batch_stride is 0", "8 results");
+    // 64 x 32 results: one after the other, or within the rows; anything else overlaps.
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.batch_stride = 64 * 32 - 1,
+            "d.batch_stride is 2047, must be at least 2048", "overlap");
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.ld = 40;
+             p.d.batch_stride = 63 * 40 + 32); // up to the last element, not to its row's end
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.ld = 40;
+            p.d.batch_stride = 63 * 40 + 31, "d.batch_stride is 2551", "at least 2552");
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 4; p.d.ld = 4 * 32; p.d.batch_stride = 32);
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 4; p.d.ld = 4 * 40 - 8;
+             p.d.batch_stride = 40);
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 5; p.d.ld = 4 * 32; p.d.batch_stride = 32,
+            "d.batch_stride is 32", "all 5 results beside each other within the ld of 128");
+    REFUSED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 4; p.d.ld = 4 * 32; p.d.batch_stride = 31,
+            "d.batch_stride is 31", "at least 32 with");
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 9; p.m = 1; p.d.ld = 40;
+             p.d.batch_stride = 32); // one row each
+    ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 9; p.m = 0); // nothing overlaps
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 1; p.d.batch_stride = INT64_C(1) << 33);
     ACCEPTED(p.kind = PTXMM_BATCH_STRIDED; p.batch = 0);
     ACCEPTED(p.kind = PTXMM_GROUPED_M_MASKED; p.batch = 8);

@@ -118,12 +118,8 @@ static void reasons(void **unused)
     EXPECT(p.k = INT64_C(1) << 31, SIZE, "k", INT64_C(1) << 31, INT32_MAX);
     EXPECT(p.m = (INT64_C(1) << 25) + 1, NONE, "", 0, 0); // more than 2^31 elements of D
     EXPECT(p.m = INT32_MAX; p.n = 1 << 20, SIZE, "n", 1 << 20, 127 * 256); // more than 2^31 tiles
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2;
-           p.d.batch_stride = 4096, KIND, "kind", PTXMM_BATCH_STRIDED, PTXMM_DENSE);
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 2; p.d.batch_stride = 4096;
-           p.b.batch_stride = 0, KIND, "kind", PTXMM_BATCH_STRIDED, PTXMM_DENSE);
-    EXPECT(p.kind = PTXMM_BATCH_STRIDED; p.batch = 1;
-           p.a.batch_stride = INT64_C(1) << 33, NONE, "", 0, 0);
+    EXPECT(p.kind = PTXMM_BATCH_POINTERS; p.batch = 2, KIND, "kind", PTXMM_BATCH_POINTERS,
+           PTXMM_DENSE);
     EXPECT(p.kind = PTXMM_GROUPED_K; p.batch = 3, KIND, "kind", PTXMM_GROUPED_K, PTXMM_DENSE);
     EXPECT(p.a.scale = PTXMM_SCALE_VECTOR, SCALE, "a.scale", PTXMM_SCALE_VECTOR, PTXMM_SCALE_NONE);
     EXPECT(p.d.scale = PTXMM_SCALE_TENSOR, SCALE, "d.scale", PTXMM_SCALE_TENSOR, PTXMM_SCALE_NONE);
@@ -143,6 +139,74 @@ static void reasons(void **unused)
            (int64_t)kernels_index(ptxmm_kernel_by_name(other)),
            (int64_t)kernels_index(ptxmm_kernel_by_name(bf16_kernel)));
     EXPECT(p.prefer.kernel = bf16_kernel, NONE, "", 0, 0);
+}
+
+/* Strided batches: the distances that TMA takes, and numbers that 32 bits hold. */
+static void batches(void **unused)
+{
+    (void)unused;
+#define BATCH                   \
+    p.kind = PTXMM_BATCH_STRIDED; \
+    p.batch = 3;                \
+    p.a.batch_stride = p.b.batch_stride = p.d.batch_stride = 4096
+    const int64_t far = INT64_C(1) << 40, most = far - 16;
+    EXPECT(BATCH, NONE, "", 0, 0);
+    EXPECT(BATCH; p.a.batch_stride = p.b.batch_stride = 0, NONE, "", 0, 0); // shared
+    EXPECT(BATCH; p.a.batch_stride = 64, NONE, "", 0, 0); // overlapping factors are the caller's
+    EXPECT(BATCH; p.a.batch_stride = 4100, ALIGNMENT, "a.batch_stride", 8200, 16);
+    EXPECT(BATCH; p.b.batch_stride = 4097, ALIGNMENT, "b.batch_stride", 8194, 16);
+    EXPECT(BATCH; p.d.batch_stride = 4100, ALIGNMENT, "d.batch_stride", 8200, 16);
+    EXPECT(BATCH; p.c.type = PTXMM_BF16;
+           p.c.batch_stride = 4, ALIGNMENT, "c.batch_stride", 8, 16);
+    EXPECT(BATCH; p.c.type = PTXMM_BF16, NONE, "", 0, 0); // one C for all
+    EXPECT(BATCH; p.a.batch_stride = INT64_C(3221225472), NONE, "", 0, 0);
+    EXPECT(BATCH; p.a.batch_stride = far / 2, SIZE, "a.batch_stride", far, most);
+    EXPECT(BATCH; p.d.batch_stride = far / 2 - 8, NONE, "", 0, 0);
+    EXPECT(BATCH; p.d.batch_stride = far / 2, SIZE, "d.batch_stride", far, most);
+    EXPECT(BATCH; p.k = 0; p.a.batch_stride = p.b.batch_stride = 4097, NONE, "", 0, 0);
+    EXPECT(BATCH; p.batch = 1; p.a.batch_stride = far + 1; p.d.batch_stride = 3, NONE, "", 0, 0);
+    EXPECT(BATCH; p.batch = INT32_MAX, NONE, "", 0, 0);
+    EXPECT(BATCH; p.batch = INT64_C(1) << 31, SIZE, "batch", INT64_C(1) << 31, INT32_MAX);
+    EXPECT(BATCH; p.m = p.n = 4096; p.d.batch_stride = 1 << 24;
+           p.batch = 1 << 23, SIZE, "batch", 1 << 23, INT32_MAX / (32 * 16));
+#undef BATCH
+
+    // Tiles of all products are counted and dealt out together; shared factors are read once.
+    struct ptxmm_problem p = case_problem(512, 512, 512), shared;
+    struct ptxmm_candidate one = verdict(&p, bf16_kernel), all, once;
+    p.kind = PTXMM_BATCH_STRIDED;
+    p.batch = 64;
+    p.a.batch_stride = p.b.batch_stride = p.d.batch_stride = 512 * 512;
+    all = verdict(&p, bf16_kernel);
+    assert_true(one.tiles == 8 && all.tiles == 512 && all.ctas == 128 && all.waves == 4);
+    assert_true(all.compute_seconds > 63.9 * one.compute_seconds &&
+                all.memory_seconds > 63.9 * one.memory_seconds);
+    assert_true(all.seconds > all.memory_seconds && all.seconds < 64 * one.seconds);
+    shared = p;
+    shared.b.batch_stride = 0;
+    once = verdict(&shared, bf16_kernel);
+    assert_true(once.memory_seconds < 0.7 * all.memory_seconds && once.seconds <= all.seconds);
+
+    // One product of 512 wants small tiles, to be on many SMs; 64 of them want large ones.
+    struct ptxmm_device device = h200();
+    struct ptxmm_candidate candidates[MOST];
+    struct ptxmm_problem alone = case_problem(512, 512, 512);
+    choose(&device, &alone, candidates);
+    assert_true(candidates[0].kernel->tile_m * candidates[0].kernel->tile_n <= 128 * 64);
+    choose(&device, &p, candidates);
+    assert_true(candidates[0].kernel->tile_m * candidates[0].kernel->tile_n >= 128 * 128);
+
+    // A split kernel's counters are one per tile and CTA of a cluster, of all products.
+    struct ptxmm_problem thin = case_problem(8, 64, 1 << 17);
+    thin.prefer.kernel = "sm90_gemm_bf16_8x64_split";
+    thin.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_candidate split = verdict(&thin, thin.prefer.kernel);
+    assert_true(split.groups > 1);
+    thin.kind = PTXMM_BATCH_STRIDED;
+    thin.batch = 20000;
+    thin.d.batch_stride = 8 * 64;
+    split = verdict(&thin, thin.prefer.kernel);
+    assert_true(split.tiles == 20000 && split.groups == 1 && split.workspace_bytes == 0);
 }
 
 /* What a device lacks. */
@@ -478,7 +542,7 @@ static void offences(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alignment),         cmocka_unit_test(reasons),
+        cmocka_unit_test(alignment),         cmocka_unit_test(reasons), cmocka_unit_test(batches),
         cmocka_unit_test(devices),           cmocka_unit_test(architectures),
         cmocka_unit_test(properties),        cmocka_unit_test(monotone),
         cmocka_unit_test(near_measurements), cmocka_unit_test(small_problems),
