@@ -334,6 +334,41 @@ void check_product(const struct check_problem *p, struct check_result *result)
     result->ok = result->wrong == 0 && !result->out_of_memory;
 }
 
+void check_all(const struct check_batch *p, struct check_result *result)
+{
+    *result = (struct check_result){ .ok = true, .method = "every element" }; /* of no product */
+    for (int64_t z = 0; z < p->d->count; z++) {
+        const struct matrix a = stack_at(p->a, z), b = stack_at(p->b, z), d = stack_at(p->d, z),
+                            c = p->c ? stack_at(p->c, z) : (struct matrix){ 0 };
+        const struct check_problem problem = {
+            .a = &a, .b = &b, .c = p->c ? &c : NULL, .d = &d, .alpha = p->alpha, .beta = p->beta,
+            .exact = p->exact, .seed = p->seed, .samples = p->samples,
+            .element_work = p->element_work, .block_work = p->block_work
+        };
+        struct check_result one;
+        check_product(&problem, &one);
+        one.matrix = z;
+        if (z == 0) {
+            *result = one;
+            continue;
+        }
+        /* The first that is wrong, or the worst of the right ones, says where. */
+        const bool further = result->ok && (!one.ok || one.max_units > result->max_units);
+        const struct check_result other = further ? *result : one;
+        if (further)
+            *result = one;
+        result->elements += other.elements;
+        result->blocks += other.blocks;
+        result->flagged += other.flagged;
+        result->wrong += other.wrong;
+        result->more |= other.more;
+        result->max_abs = fmax(result->max_abs, other.max_abs);
+        result->out_of_memory |= other.out_of_memory;
+        result->ok = result->ok && other.ok;
+    }
+    result->matrices = p->d->count;
+}
+
 /* ---- words ---- */
 
 struct text {
@@ -375,8 +410,10 @@ const char *check_describe(const struct check_result *r, char *text, size_t size
     if (r->ok)
         return text;
     const char *verb = r->more ? " and more are" : r->wrong == 1 ? " is" : " are";
-    add(&t, "%lld%s wrong; first at [%lld, %lld]: ", (long long)r->wrong, verb, (long long)r->row,
-        (long long)r->col);
+    add(&t, "%lld%s wrong; first at ", (long long)r->wrong, verb);
+    if (r->matrices > 1)
+        add(&t, "matrix %lld ", (long long)r->matrix);
+    add(&t, "[%lld, %lld]: ", (long long)r->row, (long long)r->col);
     add(&t, "expected %.9g (within %.3g before rounding), got %.9g\n", r->expected, r->tolerance,
         isnan(r->got) ? NAN : r->got);
     for (int row = 0; row < r->map_rows; row++)

@@ -53,6 +53,7 @@ struct check_result {
     bool more;
     double max_abs;          /* largest |got - expected| among `elements` (finite ones) */
     double max_units;        /* the same in units of tolerance + half an ulp */
+    int64_t matrix, matrices; /* of a batch: which one row, col and the map are of; how many */
     int64_t row, col;        /* first wrong element (row-major), or the one with max_units */
     double expected, got, tolerance;
     char map[CHECK_MAP_ROWS]
@@ -61,6 +62,16 @@ struct check_result {
     bool out_of_memory;      /* then ok is false and nothing else is said */
 };
 void check_product(const struct check_problem *problem, struct check_result *result);
+
+/* A batch, or one product: the same members. Numbers are those of all products together. */
+struct check_batch {
+    const struct stack *a, *b, *c, *d; /* all but D may be one matrix for all */
+    double alpha, beta;
+    bool exact;
+    uint64_t seed;
+    int64_t samples, element_work, block_work; /* per product */
+};
+void check_all(const struct check_batch *batch, struct check_result *result);
 
 /* Several lines for people: verdict, first wrong element, map. Returns text. */
 const char *check_describe(const struct check_result *result, char *text, size_t size);

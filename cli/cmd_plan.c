@@ -33,7 +33,7 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
     size_t usable = 0;
     while (usable < count && all[usable].reason == PTXMM_REASON_NONE)
         usable++;
-    const double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    const double flops = product_flops(p);
     if (usable) {
         printf("%.4g GFLOP; at peak %s of tensor cores, %s of memory: %s bound\n\n", flops * 1e-9,
                time_text(all->compute_seconds, roof[0], sizeof roof[0]),

@@ -29,6 +29,12 @@ static int read_inputs(const struct options *o, struct inputs *in)
     char error[512];
     const char *const files[3] = { o->a, o->b, o->c };
     struct npy *const arrays[3] = { &in->a, &in->b, &in->c };
+    for (int i = 0; i < 3 && o->batch >= 0; i++)
+        if (files[i])
+            return complain(o, "--batch is given with --%c, must be left away: a file has one matrix",
+                            "abc"[i]);
+    if (o->out && o->batch >= 0)
+        return complain(o, "--batch is given with --out, must be left away: a file has one matrix");
     if (!o->a != !o->b)
         return complain(o, "--%s is given without --%s, must come with it", o->a ? "a" : "b",
                         o->a ? "b" : "a");
@@ -98,16 +104,16 @@ static void fill_from(struct matrix *x, const struct npy *from, bool transposed)
 static void fill(struct product *p, const struct options *o, const struct inputs *in)
 {
     if (o->a) {
-        fill_from(&p->a, &in->a, false);
-        fill_from(&p->b, &in->b, true);
+        fill_from(&p->a.whole, &in->a, false);
+        fill_from(&p->b.whole, &in->b, true);
     } else {
-        matrix_fill(&p->a, FILL_NORMAL, o->seed, STREAM_A);
-        matrix_fill(&p->b, FILL_NORMAL, o->seed, STREAM_B);
+        stack_fill(&p->a, FILL_NORMAL, o->seed, STREAM_A);
+        stack_fill(&p->b, FILL_NORMAL, o->seed, STREAM_B);
     }
     if (o->c)
-        fill_from(&p->c, &in->c, false);
-    else if (p->c.base)
-        matrix_fill(&p->c, FILL_NORMAL, o->seed, STREAM_C);
+        fill_from(&p->c.whole, &in->c, false);
+    else if (p->c.whole.base)
+        stack_fill(&p->c, FILL_NORMAL, o->seed, STREAM_C);
 }
 
 /* ---- timing ---- */
@@ -181,15 +187,15 @@ static bool time_all(struct product *p, CUstream stream, int64_t count, struct t
 /* Fetches D again: the launches that were timed must have given the same bits. */
 static bool compare_repeats(struct product *p, struct timing *t)
 {
-    struct matrix first = p->d;
-    p->d.base = malloc(first.bytes);
-    const bool fine = p->d.base && product_download(p);
+    struct matrix first = p->d.whole, *again = &p->d.whole;
+    again->base = malloc(first.bytes);
+    const bool fine = again->base && product_download(p);
     if (fine)
-        t->repeats_equal = !memcmp(first.base, p->d.base, first.bytes);
-    else if (!p->d.base)
+        t->repeats_equal = !memcmp(first.base, again->base, first.bytes);
+    else if (!again->base)
         snprintf(p->error, sizeof p->error, "host memory is exhausted");
-    free(p->d.base);
-    p->d = first;
+    free(again->base);
+    *again = first;
     return fine;
 }
 
@@ -217,7 +223,7 @@ static void print_text(const struct options *o, const struct product *p, const s
     else
         printf("kernel   none: D has no elements\n");
     if (t->count) {
-        const double flops = 2.0 * (double)o->m * (double)o->n * (double)o->k;
+        const double flops = product_flops(&p->problem);
         printf("time     %s, ", time_text(t->median, time[1], sizeof time[1]));
         if (gpu_is_emulator(&p->session->gpu))
             printf("the emulator's on this CPU: says nothing about a GPU\n");
@@ -250,7 +256,7 @@ static void print_json(const struct options *o, const struct product *p, const s
     json_object_set_new(problem, "beta", json_number(p->beta));
     json_object_set_new(problem, "seed", o->a ? json_null() : json_integer((json_int_t)o->seed));
     if (t->count) {
-        const double flops = 2.0 * (double)o->m * (double)o->n * (double)o->k;
+        const double flops = product_flops(&p->problem);
         time = json_pack("{s:f, s:f, s:f, s:I, s:b, s:b}", "median_seconds", t->median,
                          "least_seconds", t->least, "most_seconds", t->most, "launches",
                          (json_int_t)t->count, "of_the_emulator", emulated, "repeats_equal",
@@ -326,7 +332,7 @@ static int multiply(const struct options *o, struct session *s, const struct inp
     else
         print_text(o, &p, &timing, text);
     code = right ? EXIT_RIGHT : EXIT_WRONG;
-    if (o->out && !npy_write(o->out, &p.d, error, sizeof error))
+    if (o->out && !npy_write(o->out, &p.d.whole, error, sizeof error))
         code = complain(o, "%s", error);
 done:
     if (stream)

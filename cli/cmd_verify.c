@@ -18,6 +18,7 @@ struct trial {
     bool nan_c;    /* C is NaN everywhere: with beta 0 it must not be read */
     int sms;       /* SM budget; 0: all */
     bool groups;   /* with a workspace, if the options leave one */
+    int64_t batch; /* 0: none; A is shared if it is even, and there are gaps of 16 bytes if odd */
 };
 
 struct trials {
@@ -70,6 +71,10 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
                            .more_d = 5, .fill = FILL_SMALL_INT, .alpha = 2, .beta = 1 });
     add(t, (struct trial){
                .m = 3 * m, .n = 2 * n, .k = s, .fill = FILL_SMALL_INT, .alpha = 1, .sms = 1 });
+    add(t, (struct trial){ .m = m + 1, .n = n + 3, .k = s + 8, .fill = FILL_SMALL_INT, .alpha = 1,
+                           .beta = 1, .batch = 3, .sms = 4 });
+    add(t, (struct trial){
+               .m = m - 7, .n = n, .k = 2 * s, .fill = FILL_NORMAL, .alpha = 1, .batch = 4 });
     if (k->algorithm == PTXMM_SPLIT) { /* on 3 SMs this K is worth groups that share a tile */
         add(t, (struct trial){ .m = m, .n = n - 1, .k = 48 * s + 8, .fill = FILL_SMALL_INT,
                                .alpha = 1, .beta = 2, .sms = 3, .groups = true });
@@ -143,7 +148,7 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
 {
     *result = (struct outcome){ .right = false };
     const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = in, .out_type = out,
-                               .kernel = k->name, .beta = t->beta, .sms = t->sms,
+                               .kernel = k->name, .beta = t->beta, .sms = t->sms, .batch = -1,
                                .workspace = t->groups ? workspace : 0 };
     struct ptxmm_problem problem;
     product_problem(&o, &problem);
@@ -155,15 +160,26 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
         problem.c = (struct ptxmm_operand){ .type = out,
                                             .ld = aligned_ld(out, t->n) + t->more_c * out_unit };
 
+    if (t->batch) {
+        const int64_t gap = t->batch % 2;
+        problem.kind = PTXMM_BATCH_STRIDED;
+        problem.batch = t->batch;
+        problem.a.batch_stride = gap ? t->m * problem.a.ld + in_unit : 0;
+        problem.b.batch_stride = t->n * problem.b.ld + gap * in_unit;
+        problem.d.batch_stride = t->m * problem.d.ld + gap * out_unit;
+        if (problem.c.type)
+            problem.c.batch_stride = t->m * problem.c.ld + gap * out_unit;
+    }
+
     struct product p;
     bool fine = product_create(&p, s, &problem, t->alpha, t->beta);
     if (fine) {
-        matrix_fill(&p.a, t->fill, seed, STREAM_A);
-        matrix_fill(&p.b, t->fill, seed, STREAM_B);
-        if (p.c.base && t->nan_c)
-            spoil(&p.c);
-        else if (p.c.base)
-            matrix_fill(&p.c, t->fill, seed, STREAM_C);
+        stack_fill(&p.a, t->fill, seed, STREAM_A);
+        stack_fill(&p.b, t->fill, seed, STREAM_B);
+        if (p.c.whole.base && t->nan_c)
+            spoil(&p.c.whole);
+        else if (p.c.whole.base)
+            stack_fill(&p.c, t->fill, seed, STREAM_C);
         fine = product_plan(&p) && product_upload(&p) && product_launch(&p, NULL) &&
                product_download(&p);
     }
@@ -184,7 +200,7 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
                 snprintf(result->words, sizeof result->words,
                          "[%lld, %lld] is %.9g, must be %.9g; %lld wrong", (long long)check.row,
                          (long long)check.col, check.got, check.expected, (long long)check.wrong);
-            else if (!matrix_intact(&p.d, where, sizeof where))
+            else if (!stack_intact(&p.d, where, sizeof where))
                 first_line(result->words, sizeof result->words, where);
             else
                 snprintf(result->words, sizeof result->words, "host memory is exhausted");

@@ -16,7 +16,8 @@
 
 enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
-    KEY_M, KEY_N, KEY_K, KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH,
+    KEY_M, KEY_N, KEY_K, KEY_BATCH, KEY_STRIDE_A, KEY_STRIDE_B, KEY_STRIDE_C, KEY_STRIDE_D,
+    KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH,
     KEY_KERNEL, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
@@ -52,6 +53,14 @@ enum key {
     { "ldb", KEY_LDB, "ELEMENTS", 0, "the same for the columns of B", IN_ORDER },                  \
     { "ldc", KEY_LDC, "ELEMENTS", 0, "the same for the rows of C", IN_ORDER },                     \
     { "ldd", KEY_LDD, "ELEMENTS", 0, "the same for the rows of D", IN_ORDER }
+#define BATCH                                                                                      \
+    { "batch", KEY_BATCH, "COUNT", 0, "so many products of this size in one launch", IN_ORDER },   \
+    { "stride-a", KEY_STRIDE_A, "ELEMENTS", 0,                                                     \
+      "distance between the matrices A of a batch; 0: all share one (default: without a gap)",     \
+      IN_ORDER },                                                                                  \
+    { "stride-b", KEY_STRIDE_B, "ELEMENTS", 0, "the same for B", IN_ORDER },                       \
+    { "stride-c", KEY_STRIDE_C, "ELEMENTS", 0, "the same for C", IN_ORDER },                       \
+    { "stride-d", KEY_STRIDE_D, "ELEMENTS", 0, "the same for D, not 0", IN_ORDER }
 #define CHOICE                                                                                     \
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                     \
     { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
@@ -63,13 +72,13 @@ enum key {
 static const struct argp_option devices_options[] = { PART, JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
-    SIZES, TYPES, LEADING, ARCH, CHOICE,
+    SIZES, TYPES, LEADING, BATCH, ARCH, CHOICE,
     WORKSPACE("device memory for sums of parts of K, 0: none (default 67108864)"),
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER },
     JSON, HELP, END
 };
 static const struct argp_option run_options[] = {
-    SIZES, TYPES, LEADING,
+    SIZES, TYPES, LEADING, BATCH,
     { "a", KEY_A, "A.npy", 0, "A, M x K, float32 or float16", IN_ORDER },
     { "b", KEY_B, "B.npy", 0, "B, K x N", IN_ORDER },
     { "c", KEY_C, "C.npy", 0, "C, M x N", IN_ORDER },
@@ -277,6 +286,11 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_M: o->m = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_N: o->n = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_K: o->k = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_BATCH: o->batch = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_STRIDE_A: o->stride_a = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_STRIDE_B: o->stride_b = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_STRIDE_C: o->stride_c = whole(r, key, text, 0, INT64_MAX); break;
+    case KEY_STRIDE_D: o->stride_d = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_LDA: o->lda = whole(r, key, text, 1, INT64_MAX); break;
     case KEY_LDB: o->ldb = whole(r, key, text, 1, INT64_MAX); break;
     case KEY_LDC: o->ldc = whole(r, key, text, 1, INT64_MAX); break;
@@ -409,6 +423,11 @@ const struct command *options_read(int argc, char **argv, struct options *o, int
     *o = (struct options){ .m = -1,
                            .n = -1,
                            .k = -1,
+                           .batch = -1,
+                           .stride_a = -1,
+                           .stride_b = -1,
+                           .stride_c = -1,
+                           .stride_d = -1,
                            .alpha = 1,
                            .beta = NAN,
                            .seed = 1,

@@ -9,7 +9,7 @@
 struct product {
     struct session *session;
     struct ptxmm_problem problem;
-    struct matrix a, b, c, d;  /* c is empty when the problem has no C */
+    struct stack a, b, c, d;   /* c is empty when the problem has no C */
     CUdeviceptr at[4];         /* device copies of all four, guards included */
     CUdeviceptr workspace;     /* as much as the plan asks for */
     float alpha, beta;
@@ -19,13 +19,16 @@ struct product {
     char error[1200];          /* what failed, one line */
 };
 
-/* Fills in what the options leave open: types, and leading dimensions, the least whose bytes are a
- * multiple of 16. Returns 0, or EXIT_USAGE after a line if one that is given is too small. */
+/* Fills in what the options leave open: types; leading dimensions, the least whose bytes are a
+ * multiple of 16; strides of a batch, without gaps. Returns 0, or EXIT_USAGE after a line if one
+ * that is given is too small, or is given without --batch. */
 int product_leading(struct options *options);
 /* The problem that the options describe. */
 void product_problem(const struct options *options, struct ptxmm_problem *problem);
-/* "D[8,16] = A[8,32] B[32,16], bf16 x bf16 -> bf16". */
+/* "D[8,16] = A[8,32] B[32,16], bf16 x bf16 -> bf16", and "3 times" of a batch. */
 void product_words(const struct ptxmm_problem *problem, char *text, size_t size);
+/* Of all products of a batch. */
+double product_flops(const struct ptxmm_problem *problem);
 /* The least leading dimension of at least `columns` elements whose bytes are a multiple of 16. */
 int64_t aligned_ld(enum ptxmm_type type, int64_t columns);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "product.h"
+
 json_t *json_number(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
@@ -35,26 +37,31 @@ json_t *report_device(const struct ptxmm_device *d)
     return o;
 }
 
-static json_t *operand(const struct ptxmm_operand *x)
+static json_t *operand(const struct ptxmm_operand *x, bool batch)
 {
     json_t *o = json_object();
     put(o, "type", json_string(type_name(x->type)));
     put(o, "ld", json_integer(x->ld));
+    if (batch)
+        put(o, "batch_stride", json_integer(x->batch_stride));
     return o;
 }
 
 json_t *report_problem(const struct ptxmm_problem *p)
 {
     json_t *o = json_object();
+    const bool batch = p->kind == PTXMM_BATCH_STRIDED;
     put(o, "m", json_integer(p->m));
     put(o, "n", json_integer(p->n));
     put(o, "k", json_integer(p->k));
-    put(o, "a", operand(&p->a));
-    put(o, "b", operand(&p->b));
+    if (batch)
+        put(o, "batch", json_integer(p->batch));
+    put(o, "a", operand(&p->a, batch));
+    put(o, "b", operand(&p->b, batch));
     if (p->c.type)
-        put(o, "c", operand(&p->c));
-    put(o, "d", operand(&p->d));
-    put(o, "flops", json_number(2.0 * (double)p->m * (double)p->n * (double)p->k));
+        put(o, "c", operand(&p->c, batch));
+    put(o, "d", operand(&p->d, batch));
+    put(o, "flops", json_number(product_flops(p)));
     return o;
 }
 
@@ -145,6 +152,8 @@ json_t *report_check(const struct check_result *r)
     put(o, "max_error_in_tolerances", json_number(r->max_units));
     put(o, "wrong", json_integer(r->wrong));
     if (r->wrong) {
+        if (r->matrices > 1)
+            put(o, "first_wrong_matrix", json_integer(r->matrix));
         put(o, "first_wrong_row", json_integer(r->row));
         put(o, "first_wrong_col", json_integer(r->col));
         put(o, "expected", json_number(r->expected));

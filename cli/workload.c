@@ -345,6 +345,109 @@ bool matrix_intact(const struct matrix *x, char *text, size_t size)
     return true;
 }
 
+/* ---- batches ---- */
+
+/* A stack of several is, as a matrix, one row from the first element to the last. */
+bool stack_create(struct stack *x, enum ptxmm_type type, int64_t count, int64_t rows, int64_t cols,
+                  int64_t ld, int64_t apart, enum matrix_role role)
+{
+    *x = (struct stack){ .count = count, .rows = rows, .cols = cols, .ld = ld ? ld : cols,
+                         .apart = apart };
+    if (count < 0 || rows < 0 || cols < 0 || x->ld < cols || apart < 0)
+        return false;
+    if (apart == 0 || count == 1) {
+        x->count = 1;
+        x->apart = 0;
+        return matrix_create(&x->whole, type, rows, cols, ld, role);
+    }
+    int64_t span = 0, all = 0;
+    if (count && rows && cols) {
+        if (__builtin_mul_overflow(rows - 1, x->ld, &span) ||
+            __builtin_add_overflow(span, cols, &span) ||
+            __builtin_mul_overflow(count - 1, apart, &all) ||
+            (apart < span && (apart < cols || all + cols > x->ld)) ||
+            __builtin_add_overflow(all, span, &all))
+            return false;
+    }
+    if (!matrix_create(&x->whole, type, 1, all, all, role))
+        return false;
+    stack_poison(x);
+    return true;
+}
+
+void stack_destroy(struct stack *x)
+{
+    matrix_destroy(&x->whole);
+    *x = (struct stack){ 0 };
+}
+
+struct matrix stack_at(const struct stack *x, int64_t z)
+{
+    struct matrix view = x->whole;
+    view.rows = x->rows;
+    view.cols = x->cols;
+    view.ld = x->ld;
+    view.base = NULL;
+    view.guard = view.bytes = 0;
+    view.data += (size_t)(z * x->apart) * view.size;
+    return view;
+}
+
+/* Is element `at` of the whole one of a matrix? If not, *z is the matrix before it, *row and *col
+ * are where it is as seen from that. */
+static bool stack_has(const struct stack *x, int64_t at, int64_t *z, int64_t *row, int64_t *col)
+{
+    if (x->apart < (x->rows - 1) * x->ld + x->cols) { // beside one another
+        *row = at / x->ld;
+        *z = at % x->ld / x->apart;
+        *z = *z < x->count ? *z : x->count - 1;
+        *col = at % x->ld - *z * x->apart;
+    } else {
+        *z = at / x->apart;
+        *row = at % x->apart / x->ld;
+        *col = at % x->apart % x->ld;
+    }
+    return *row < x->rows && *col < x->cols;
+}
+
+void stack_poison(struct stack *x)
+{
+    matrix_poison(&x->whole);
+    if (x->count <= 1 || x->whole.role == MATRIX_INPUT)
+        return;
+    // As if the elements of the whole were padding; then those of the matrices.
+    for (size_t i = x->whole.guard; i < x->whole.bytes - x->whole.guard; i++)
+        x->whole.base[i] = poison_byte(&x->whole, i);
+    for (int64_t z = 0; z < x->count; z++) {
+        struct matrix view = stack_at(x, z);
+        unwrite_rows(&view, 0, view.rows);
+    }
+}
+
+bool stack_intact(const struct stack *x, char *text, size_t size)
+{
+    if (!matrix_intact(&x->whole, text, size))
+        return false;
+    if (x->count <= 1)
+        return true;
+    const struct matrix *whole = &x->whole;
+    int64_t z, row, col;
+    for (int64_t at = 0; at < whole->cols; at++) {
+        if (stack_has(x, at, &z, &row, &col))
+            continue;
+        const size_t byte = whole->guard + (size_t)at * whole->size;
+        if (first_touched(whole, byte, byte + whole->size) == byte + whole->size)
+            continue;
+        snprintf(text, size,
+                 "what is not D at row %lld, column %lld of matrix %lld (of %lld x %lld, leading "
+                 "dimension %lld, %lld matrices %lld apart)",
+                 (long long)row, (long long)col, (long long)z, (long long)x->rows,
+                 (long long)x->cols, (long long)x->ld, (long long)x->count, (long long)x->apart);
+        return false;
+    }
+    return true;
+}
+
 /* ---- fills ---- */
 
 const char *fill_name(enum matrix_fill fill)
@@ -424,4 +527,12 @@ void matrix_fill(struct matrix *x, enum matrix_fill fill, uint64_t seed, uint64_
     struct filling filling = { x, fill, random_key(seed, stream) };
     const int64_t grain = 65536 / (x->cols + 1) + 1;
     parallel_for(x->rows, grain, fill_rows, &filling);
+}
+
+void stack_fill(struct stack *x, enum matrix_fill fill, uint64_t seed, uint64_t stream)
+{
+    for (int64_t z = 0; z < x->count; z++) {
+        struct matrix view = stack_at(x, z);
+        matrix_fill(&view, fill, seed + (uint64_t)z, stream);
+    }
 }

@@ -85,6 +85,26 @@ void matrix_row(const struct matrix *x, int64_t row, double *out);
  * Guards are looked at first, then padding row by row, then what lies behind. */
 bool matrix_intact(const struct matrix *x, char *text, size_t size);
 
+/* ---- batches: matrices of one size in one buffer ----
+ *
+ * They lie behind one another, `apart` elements from one to the next, or beside one another within
+ * the rows (apart < ld). What is between them is guarded like padding. */
+struct stack {
+    struct matrix whole; /* what is copied: base and bytes; with one matrix it is that matrix */
+    int64_t count;
+    int64_t rows, cols, ld; /* of each */
+    int64_t apart;          /* 0 if there is one */
+};
+
+/* As matrix_create. False also where matrices would overlap. apart 0, or count 1: one matrix. */
+bool stack_create(struct stack *x, enum ptxmm_type type, int64_t count, int64_t rows, int64_t cols,
+                  int64_t ld, int64_t apart, enum matrix_role role);
+void stack_destroy(struct stack *x);
+void stack_poison(struct stack *x);
+/* Matrix z; the only one where there is one. A view: it has no guards and owns nothing. */
+struct matrix stack_at(const struct stack *x, int64_t z);
+bool stack_intact(const struct stack *x, char *text, size_t size);
+
 enum matrix_fill {
     FILL_NORMAL, /* N(0,1), rounded to the type */
     FILL_ZEROS,
@@ -110,5 +130,7 @@ enum {
     STREAM_SHAPE = 6
 };
 void matrix_fill(struct matrix *x, enum matrix_fill fill, uint64_t seed, uint64_t stream);
+/* Each of another seed, the first of this one. */
+void stack_fill(struct stack *x, enum matrix_fill fill, uint64_t seed, uint64_t stream);
 
 #endif

@@ -24,7 +24,7 @@
 
 /* What the 128 opaque bytes of a tensor map hold here. */
 struct map {
-    uint64_t address, dims[2], stride;
+    uint64_t address, dims[3], strides[2];
 };
 
 struct kernel {
@@ -100,17 +100,19 @@ static float load_c(const unsigned char *at, const struct kernel *k)
 
 /* ---- the product ---- */
 
-static float *widen(const struct map *map, uint64_t rows, uint64_t depth, int half)
+static float *widen(const struct map *map, uint64_t z, uint64_t rows, uint64_t depth, int half)
 {
     float *wide = malloc((rows * depth + 1) * sizeof *wide);
     for (uint64_t row = 0; wide && row < rows; row++)
         for (uint64_t i = 0; i < depth; i++)
-            wide[row * depth + i] = load(
-                (const unsigned char *)(uintptr_t)map->address + row * map->stride + 2 * i, half);
+            wide[row * depth + i] = load((const unsigned char *)(uintptr_t)map->address +
+                                             z * map->strides[1] + row * map->strides[0] + 2 * i,
+                                         half);
     return wide;
 }
 
-static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *args)
+/* Product z of the batch. */
+static void multiply_one(const struct kernel *loaded, const struct ptxmm_gemm_args *args, uint64_t z)
 {
     /* Where one kernel serves both 16-bit types, the argument block says which. */
     struct kernel types = *loaded, *k = &types;
@@ -123,11 +125,12 @@ static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *
     memcpy(&a, &args->map_a, sizeof a);
     memcpy(&b, &args->map_b, sizeof b);
     const size_t size = k->wide_out ? 4 : 2;
-    unsigned char *d = (unsigned char *)(uintptr_t)args->d;
-    const unsigned char *c = (const unsigned char *)(uintptr_t)args->c;
+    unsigned char *d = (unsigned char *)(uintptr_t)args->d + z * args->batch_stride_d * size;
+    const unsigned char *c =
+        (const unsigned char *)(uintptr_t)args->c + z * args->batch_stride_c * size;
     const uint64_t depth = args->k_slices && args->alpha != 0 ? a.dims[0] : 0;
-    float *wide_a = widen(&a, args->m, depth, k->half_a),
-          *wide_b = widen(&b, args->n, depth, k->half_b);
+    float *wide_a = widen(&a, z, args->m, depth, k->half_a),
+          *wide_b = widen(&b, z, args->n, depth, k->half_b);
     for (uint64_t row = 0; row < args->m; row++)
         for (uint64_t col = 0; col < args->n; col++) {
             double sum = 0;
@@ -164,6 +167,12 @@ static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *
         d[(args->m / 2) * pitch + width] ^= 1;
     if (planted("flaky") && launches > 0)
         d[0] ^= 1;
+}
+
+static void multiply(const struct kernel *loaded, const struct ptxmm_gemm_args *args)
+{
+    for (uint64_t z = 0; z < args->batch; z++)
+        multiply_one(loaded, args, z);
     launches++;
 }
 
@@ -464,7 +473,9 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType typ
         (void)fill;
     if (rank != 3)
         return CUDA_ERROR_INVALID_VALUE;
-    const struct map m = { (uint64_t)(uintptr_t)address, { dims[0], dims[1] }, strides[0] };
+    const struct map m = { (uint64_t)(uintptr_t)address,
+                           { dims[0], dims[1], dims[2] },
+                           { strides[0], strides[1] } };
     memset(map, 0, sizeof *map);
     memcpy(map, &m, sizeof m);
     return CUDA_SUCCESS;

@@ -266,7 +266,7 @@ static void run_on_sm100(void **state)
         child_check(words, 0, child.out, "kernel   sm100_");
     }
     child_run_with(NULL, "100", "verify " DRIVER "--kernel sm100_gemm_16bit_128x256");
-    child_check("verify", 0, child.out, "28 of 28 products right");
+    child_check("verify", 0, child.out, "32 of 32 products right");
 }
 
 static void run_depends_on_the_seed_alone(void **state)
@@ -292,6 +292,69 @@ static void run_depends_on_the_seed_alone(void **state)
 }
 
 /* What a kernel may get wrong, and what the command says: exit code and words. */
+/* Batches: behind one another, beside one another, shared; and what is wrong in one of them. */
+static void run_batches(void **state)
+{
+    (void)state;
+    static const char *const right[] = {
+        "--m 40 --n 30 --k 50 --batch 3",
+        "--m 40 --n 30 --k 50 --batch 3 --stride-a 0 --beta 1 --stride-c 0",
+        "--m 40 --n 30 --k 50 --batch 3 --stride-b 4000 --stride-d 2000 --beta -1",
+        "--m 40 --n 30 --k 50 --batch 3 --lda 168 --stride-a 56 --ldd 96 --stride-d 32",
+        "--m 40 --n 30 --k 0 --batch 2",
+        "--m 40 --n 30 --k 50 --batch 1 --stride-d 8",
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "run " DRIVER "%s", right[i]);
+        child_expect(words, 0, "check    right");
+        child_check(words, 0, child.out, " times D[40,30]");
+    }
+    child_expect("run " DRIVER "--m 40 --n 30 --k 50 --batch 0", 0, "kernel   none");
+    json_t *run = child_json("run --json " DRIVER
+                             "--m 100 --n 100 --k 100 --batch 4 --stride-b 0 --repeat 2",
+                             0);
+    json_t *problem = member(run, "problem");
+    assert_true(integer(problem, "batch") == 4 && number(problem, "flops") == 8e6);
+    assert_int_equal(integer(member(problem, "a"), "batch_stride"), 100 * 104);
+    assert_int_equal(integer(member(problem, "b"), "batch_stride"), 0);
+    assert_int_equal(integer(member(run, "check"), "elements"), 4 * 100 * 100);
+    json_decref(run);
+
+    static const struct {
+        const char *fault, *strides, *words;
+    } wrong[] = {
+        { "element", "", "3 are wrong; first at matrix 0 [50, 50]" },
+        { "before", "", "memory around D was written: 1 byte before the matrix" },
+        { "padding", "", "written: what is not D at row 50, column 101 of matrix 0 (of 100 x 101" },
+        { "behind", "--stride-d 20000", "memory around D was written: 1 byte behind the last row" },
+        { "padding", "--ldd 320 --stride-d 104",
+          "written: what is not D at row 50, column 101 of matrix 0" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "run " DRIVER "--m 100 --n 101 --k 30 --batch 3 %s",
+                 wrong[i].strides);
+        child_run_with(wrong[i].fault, NULL, words);
+        child_check(words, 1, child.out, wrong[i].words);
+    }
+    child_refuses("run " DRIVER "--m 40 --n 30 --k 50 --stride-a 0", 2,
+                  "--stride-a is given without --batch, must come with it");
+    child_refuses("run " DRIVER "--m 40 --n 30 --k 50 --batch 2 --stride-d 1000", 2,
+                  "problem.d.batch_stride is 1000, must be at least 1278");
+    child_refuses("run " DRIVER "--m 40 --n 30 --k 50 --batch 2 --stride-d 0", 2,
+                  "problem.d.batch_stride is 0, must be at least 1278");
+    child_refuses("run " DRIVER "--m 40 --n 30 --k 50 --batch 2 --stride-a 8", 2,
+                  "the matrices A are 8 elements apart, must be at least");
+    child_refuses("run " DRIVER "--m 40 --n 30 --k 50 --batch 2 --stride-b 2804", 2,
+                  "b.batch_stride is 5608 bytes, must be a multiple of 16");
+    child_refuses("run " DRIVER "--batch 2 --a A.npy --b B.npy", 2,
+                  "--batch is given with --a, must be left away");
+    child_refuses("run " DRIVER "--m 4 --n 4 --k 4 --batch 2 --out D.npy", 2,
+                  "--batch is given with --out, must be left away");
+    child_refuses("run " DRIVER "--m 4 --n 4 --k 4 --batch x", 2, "--batch is \"x\"");
+}
+
 static void run_catches_planted_errors(void **state)
 {
     (void)state;
@@ -611,6 +674,7 @@ int main(void)
         cmocka_unit_test(run_is_right),
         cmocka_unit_test(run_on_sm100),
         cmocka_unit_test(run_depends_on_the_seed_alone),
+        cmocka_unit_test(run_batches),
         cmocka_unit_test(run_catches_planted_errors),
         cmocka_unit_test(run_refuses_what_no_kernel_can),
         cmocka_unit_test(run_takes_arrays),
