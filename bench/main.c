@@ -31,7 +31,8 @@ enum key {
 
 static const struct argp_option option_table[] = {
     { "shapes", KEY_SHAPES, "FILE", 0, "every product of this list: lines of \"name M N K batch layout\"", 0 },
-    { "shape", KEY_SHAPE, "MxNxK", 0, "this product; may be repeated; one number is a cube", 0 },
+    { "shape", KEY_SHAPE, "MxNxK", 0,
+      "this product; may be repeated; xBATCH behind it: a strided batch; one number is a cube", 0 },
     { "type", KEY_TYPE, "bf16|f16", 0, "type of A and B (default bf16)", 0 },
     { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D (default: that of A and B)", 0 },
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel instead of the one that the library selects", 0 },

@@ -11,7 +11,7 @@ static const char *const protocol_names[3] = { "pair", "cool", "sustained" };
 
 /* The data of one product, on the host and in every set. */
 struct data {
-    struct matrix a, b, d, theirs; /* theirs: D of cuBLASLt's first heuristic */
+    struct stack a, b, d, theirs; /* theirs: D of cuBLASLt's first heuristic */
     bool have_theirs;
 };
 
@@ -36,9 +36,10 @@ static int64_t aligned(enum ptxmm_type type, int64_t columns)
     return (columns + unit - 1) / unit * unit;
 }
 
-static size_t held_bytes(const struct matrix *x)
+static size_t held_bytes(const struct stack *x)
 {
-    return (size_t)x->rows * (size_t)x->ld * x->size;
+    const struct matrix *whole = &x->whole;
+    return (size_t)whole->rows * (size_t)whole->ld * whole->size;
 }
 
 static void sets_free(struct bench *bench)
@@ -56,10 +57,16 @@ static void sets_free(struct bench *bench)
 static void data_free(struct bench *bench, struct data *data)
 {
     sets_free(bench);
-    matrix_destroy(&data->a);
-    matrix_destroy(&data->b);
-    matrix_destroy(&data->d);
-    matrix_destroy(&data->theirs);
+    stack_destroy(&data->a);
+    stack_destroy(&data->b);
+    stack_destroy(&data->d);
+    stack_destroy(&data->theirs);
+}
+
+static bool operand_make(struct stack *x, const struct ptxmm_problem *p,
+                         const struct ptxmm_operand *operand, int64_t rows, int64_t cols, enum matrix_role role)
+{
+    return stack_create(x, operand->type, p->batch, rows, cols, operand->ld, operand->batch_stride, role);
 }
 
 /* Enough sets to be three times the L2 cache, so that no launch finds its operands there. */
@@ -67,15 +74,15 @@ static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct
 {
     struct measure *m = &bench->measure;
     struct gpu *gpu = &bench->gpu;
-    if (!matrix_create(&data->a, p->a.type, p->m, p->k, p->a.ld, MATRIX_INPUT) ||
-        !matrix_create(&data->b, p->b.type, p->n, p->k, p->b.ld, MATRIX_INPUT) ||
-        !matrix_create(&data->d, p->d.type, p->m, p->n, p->d.ld, MATRIX_OUTPUT) ||
-        !matrix_create(&data->theirs, p->d.type, p->m, p->n, p->d.ld, MATRIX_OUTPUT)) {
+    if (!operand_make(&data->a, p, &p->a, p->m, p->k, MATRIX_INPUT) ||
+        !operand_make(&data->b, p, &p->b, p->n, p->k, MATRIX_INPUT) ||
+        !operand_make(&data->d, p, &p->d, p->m, p->n, MATRIX_OUTPUT) ||
+        !operand_make(&data->theirs, p, &p->d, p->m, p->n, MATRIX_OUTPUT)) {
         snprintf(m->error, sizeof m->error, "host memory is exhausted");
         return false;
     }
-    matrix_fill(&data->a, FILL_NORMAL, bench->seed, STREAM_A);
-    matrix_fill(&data->b, FILL_NORMAL, bench->seed, STREAM_B);
+    stack_fill(&data->a, FILL_NORMAL, bench->seed, STREAM_A);
+    stack_fill(&data->b, FILL_NORMAL, bench->seed, STREAM_B);
     const size_t a = held_bytes(&data->a), b = held_bytes(&data->b), d = held_bytes(&data->d);
     const double wanted = 3.0 * (double)bench->device.l2_bytes / (double)(a + b + d);
     const int count = wanted < 2 ? 2 : wanted > MEASURE_MAX_SETS ? MEASURE_MAX_SETS : (int)ceil(wanted);
@@ -86,7 +93,7 @@ static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct
         };
         bool ok = set->a && set->b && set->d;
         if (ok && m->set_count == 1)
-            ok = gpu_upload(gpu, set->a, data->a.data, a) && gpu_upload(gpu, set->b, data->b.data, b);
+            ok = gpu_upload(gpu, set->a, data->a.whole.data, a) && gpu_upload(gpu, set->b, data->b.whole.data, b);
         else
             ok = ok && gpu_ok(gpu, gpu->MemcpyDtoD(set->a, m->sets[0].a, a), "cuMemcpyDtoD") &&
                  gpu_ok(gpu, gpu->MemcpyDtoD(set->b, m->sets[0].b, b), "cuMemcpyDtoD");
@@ -120,7 +127,7 @@ static bool workspaces_make(struct bench *bench, int64_t bytes)
 
 /* ---- right? --------------------------------------------------------------------------------------------------- */
 
-static bool result_of(struct bench *bench, const struct contestant *contestant, struct matrix *d)
+static bool result_of(struct bench *bench, const struct contestant *contestant, struct stack *d)
 {
     struct gpu *gpu = &bench->gpu;
     struct measure *m = &bench->measure;
@@ -132,23 +139,23 @@ static bool result_of(struct bench *bench, const struct contestant *contestant, 
     }
     if (!measure_launch(m, contestant, &m->sets[0])) return false;
     if (gpu_ok(gpu, gpu->StreamSynchronize(m->stream), "cuStreamSynchronize") &&
-        gpu_download(gpu, d->data, m->sets[0].d, bytes))
+        gpu_download(gpu, d->whole.data, m->sets[0].d, bytes))
         return true;
     snprintf(m->error, sizeof m->error, "%s", gpu->error);
     return false;
 }
 
-static bool right(struct bench *bench, const struct data *data, const struct matrix *d, struct check_result *result)
+static bool right(struct bench *bench, const struct data *data, const struct stack *d, struct check_result *result)
 {
-    const struct check_problem problem = {
+    const struct check_batch problem = {
         .a = &data->a, .b = &data->b, .d = d, .alpha = 1, .seed = bench->seed, .samples = 1024, .element_work = 1 << 24,
         .block_work = (int64_t)1 << 31,
     };
-    check_product(&problem, result);
+    check_all(&problem, result);
     return result->ok;
 }
 
-static int64_t different(const struct matrix *x, const struct matrix *y)
+static int64_t different_elements(const struct matrix *x, const struct matrix *y)
 {
     int64_t count = 0;
     for (int64_t r = 0; r < x->rows; r++) {
@@ -157,6 +164,16 @@ static int64_t different(const struct matrix *x, const struct matrix *y)
         if (memcmp(p, q, (size_t)x->cols * x->size) == 0) continue;
         for (int64_t c = 0; c < x->cols; c++)
             count += memcmp(p + (size_t)c * x->size, q + (size_t)c * x->size, x->size) != 0;
+    }
+    return count;
+}
+
+static int64_t different(const struct stack *all_x, const struct stack *all_y)
+{
+    int64_t count = 0;
+    for (int64_t z = 0; z < all_x->count; z++) {
+        const struct matrix x = stack_at(all_x, z), y = stack_at(all_y, z);
+        count += different_elements(&x, &y);
     }
     return count;
 }
@@ -332,8 +349,9 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
 {
     struct ptxmm_plan *plan;
     struct ptxmm_error error;
-    json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
-                               (json_int_t)shape->n, "k", (json_int_t)shape->k, "type", type_name(problem->a.type),
+    json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:s}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
+                               (json_int_t)shape->n, "k", (json_int_t)shape->k, "batch", (json_int_t)shape->batch,
+                               "type", type_name(problem->a.type),
                                "out_type", type_name(problem->d.type));
     json_array_append_new(bench->results, object);
     const char *asked = problem->prefer.kernel ? problem->prefer.kernel : "-";
@@ -373,7 +391,7 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
             const int64_t count = different(&data->d, &data->theirs);
             if (count)
                 printf("%-18s %-28s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "",
-                       (long long)count, (long long)(shape->m * shape->n));
+                       (long long)count, (long long)(shape->m * shape->n * shape->batch));
             else
                 printf("%-18s %-28s bits equal to cuBLASLt's first\n", "", "");
         }
@@ -443,7 +461,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
         goto done;
     }
     while (usable < count && candidates[usable].reason == PTXMM_REASON_NONE) usable++;
-    if (usable == 0 || shape->batch > 1 || !a_k || !b_k) {
+    if (usable == 0 || !a_k || !b_k) {
         /* The reason of the kernels that come closest: those of the right type. */
         size_t close = 0;
         while (close + 1 < count && (candidates[close].reason == PTXMM_REASON_TYPE ||
@@ -451,11 +469,12 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
                                      candidates[close].reason == PTXMM_REASON_NOT_ASKED))
             close++;
         if (usable)
-            snprintf(why, sizeof why, "this program makes data for single products with layout kk only");
+            snprintf(why, sizeof why, "this program makes data for layout kk only");
         else
             ptxmm_candidate_describe(&candidates[close], why, sizeof why);
-        json_t *object = json_pack("{s:s, s:I, s:I, s:I}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
-                                   (json_int_t)shape->n, "k", (json_int_t)shape->k);
+        json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:I}", "shape", shape->name, "m", (json_int_t)shape->m, "n",
+                                   (json_int_t)shape->n, "k", (json_int_t)shape->k, "batch",
+                                   (json_int_t)shape->batch);
         json_array_append_new(bench->results, object);
         give_up(bench, shape, "-", object, "skipped", why);
         goto done;

@@ -43,13 +43,22 @@ int shapes_parse(struct shapes *shapes, const char *text, char *why, size_t why_
             at++;
             shape.k = take(&at);
         }
+        if (shape.k && *at == 'x') {
+            at++;
+            shape.batch = take(&at);
+        }
     }
-    if (!shape.m || !shape.n || !shape.k || *at) {
-        snprintf(why, why_size, "shape \"%s\": must be MxNxK, like 8192x4096x7168, or one number for a cube", text);
+    if (!shape.m || !shape.n || !shape.k || !shape.batch || *at) {
+        snprintf(why, why_size, "shape \"%s\": must be MxNxK, like 8192x4096x7168, MxNxKxBATCH, or one number for "
+                 "a cube", text);
         return -1;
     }
     snprintf(shape.name, sizeof shape.name, "%lldx%lldx%lld", (long long)shape.m, (long long)shape.n,
              (long long)shape.k);
+    if (shape.batch > 1) {
+        const size_t length = strlen(shape.name);
+        snprintf(shape.name + length, sizeof shape.name - length, "x%lld", (long long)shape.batch);
+    }
     return append(shapes, &shape, why, why_size);
 }
 

@@ -18,7 +18,7 @@ struct shapes {
 
 /* All return 0, or -1 with one line in `why` naming the file, the line and what is wrong. Shapes are appended. */
 int shapes_read(struct shapes *shapes, const char *path, char *why, size_t why_size);
-int shapes_parse(struct shapes *shapes, const char *text, char *why, size_t why_size); /* "4096x4096x4096" or "4096" */
+int shapes_parse(struct shapes *shapes, const char *text, char *why, size_t why_size); /* "4096x4096x4096", with "x64" a batch of 64, or "4096" */
 int shapes_default(struct shapes *shapes, char *why, size_t why_size);                 /* three large ones */
 void shapes_free(struct shapes *shapes);
 
