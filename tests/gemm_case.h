@@ -94,6 +94,8 @@ struct gemm_run {
     struct device_block at_a, at_b, at_c, at_d, at_scalars;
     struct device_block at_workspace;     /* between bands that must survive; its counters are zero, its sums NaN */
     size_t workspace_bytes;
+    int64_t batch; /* for foreign_launch: so many products, their matrices so many elements apart; 0: one product */
+    int64_t apart_a, apart_b, apart_c, apart_d;
     struct ptxmm_plan *plan;
     struct ptxmm_arguments arguments;
     char error[1400];                     /* of the last step that returned false */

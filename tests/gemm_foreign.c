@@ -71,13 +71,13 @@ static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
 
 /* One row of the header's table of tensor maps. */
 static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct matrix *x, CUdeviceptr address,
-                   uint64_t inner, uint32_t box_rows)
+                   uint64_t inner, uint32_t box_rows, uint64_t batch, int64_t apart)
 {
     const CUtensorMapDataType type = x->type == PTXMM_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                      : x->type == PTXMM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    const cuuint64_t dims[3] = { inner, (cuuint64_t)x->rows, 1 };
-    const cuuint64_t strides[2] = { (cuuint64_t)x->ld * x->size, 0 };
+    const cuuint64_t dims[3] = { inner, (cuuint64_t)x->rows, batch };
+    const cuuint64_t strides[2] = { (cuuint64_t)x->ld * x->size, (cuuint64_t)apart * x->size };
     const cuuint32_t box[3] = { (cuuint32_t)(128 / x->size), box_rows, 1 }, steps[3] = { 1, 1, 1 };
     CUtensorMap made;
     const CUresult result = gpu->TensorMapEncodeTiled(
@@ -109,6 +109,7 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
     const struct ptxmm_kernel_info *kernel = c->kernel;
     const struct ptxmm_arguments *given = &run->arguments;
     const uint32_t cluster_size = split ? split->cluster : kernel->cluster, groups = split ? split->groups : 1;
+    const uint64_t batch = run->batch ? (uint64_t)run->batch : 1;
     const uint64_t k = c->k ? (uint64_t)c->k : 1; /* a map has no empty side; nothing of it is read */
     *launched = CUDA_SUCCESS;
 
@@ -132,11 +133,13 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .beta_at = given->beta_at,
         .alpha = given->alpha,
         .beta = given->beta,
-        .batch = 1,
+        .batch = (uint32_t)batch,
+        .batch_stride_c = (uint64_t)run->apart_c,
+        .batch_stride_d = (uint64_t)run->apart_d,
     };
-    if (!encode(gpu, &args.map_a, &run->a, given->a, k, kernel->tile_m / kernel->cluster) ||
-        !encode(gpu, &args.map_b, &run->b, given->b, k, kernel->tile_n / kernel->cluster) ||
-        !encode(gpu, &args.map_d, &run->d, given->d, (uint64_t)c->n, 64))
+    if (!encode(gpu, &args.map_a, &run->a, given->a, k, kernel->tile_m / kernel->cluster, batch, run->apart_a) ||
+        !encode(gpu, &args.map_b, &run->b, given->b, k, kernel->tile_n / kernel->cluster, batch, run->apart_b) ||
+        !encode(gpu, &args.map_d, &run->d, given->d, (uint64_t)c->n, 64, batch, run->apart_d))
         return failed(run, gpu->error);
 
     CUlibrary library;
@@ -150,7 +153,8 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
                      "cuKernelSetAttribute");
     if (ok) {
         /* One cluster a tile under launch control; any number of clusters otherwise, here what fills the device. */
-        const uint32_t all = args.tiles_m * args.tiles_n * groups, fit = (uint32_t)gpu->sm_count / cluster_size;
+        const uint32_t all = args.batch * args.tiles_m * args.tiles_n * groups;
+        const uint32_t fit = (uint32_t)gpu->sm_count / cluster_size;
         const uint32_t most = kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL || all < fit ? all : fit;
         const uint32_t clusters = split && split->clusters ? split->clusters : most;
         CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };

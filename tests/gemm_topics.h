@@ -24,6 +24,8 @@
     X(graphs, label, id) X(two_streams, label, id) X(chains, label, id) X(foreign, label, id)     \
     /* gemm_split.c */                                                                            \
     X(clusters, label, id) X(groups, label, id)                                                   \
+    /* gemm_batch.c */                                                                            \
+    X(batches, label, id) X(far_batches, label, id)                                               \
     /* gemm_replay.c */                                                                           \
     X(replay, label, id)                                                                          \
     /* gemm_sizes.c */                                                                            \
