@@ -23,6 +23,10 @@
 #undef OP
 #undef FORM
 
+/* For an .aligned instruction of a warp: all its lanes once they have come, else 0, when they were
+ * parked or it trapped because some have exited. */
+uint32_t warp_whole(struct warp *w, const struct inst *in, uint32_t mask);
+
 /* Parts of handlers that live in another file: the integer types (exec_int.c) and the roundings. */
 enum flow int_add(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow int_sub(struct warp *w, const struct inst *in, uint32_t mask);

@@ -265,7 +265,7 @@ static bool matrix_rows(struct warp *w, const struct inst *in, const struct oper
     return true;
 }
 
-static uint32_t whole_warp(struct warp *w, const struct inst *in, uint32_t mask)
+uint32_t warp_whole(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const uint32_t lanes = warp_gather(w, in, mask, UINT32_MAX);
 
@@ -286,7 +286,7 @@ enum flow op_ldmatrix(struct warp *w, const struct inst *in, uint32_t mask)
     const struct program *program = w->grid->program;
     struct place rows[LANES];
 
-    if (!whole_warp(w, in, mask))
+    if (!warp_whole(w, in, mask))
         return outcome(w);
     if (!matrix_rows(w, in, &in->o[1], ACCESS_READ, rows))
         return FLOW_TRAP;
@@ -316,7 +316,7 @@ enum flow op_stmatrix(struct warp *w, const struct inst *in, uint32_t mask)
     const struct program *program = w->grid->program;
     struct place rows[LANES];
 
-    if (!whole_warp(w, in, mask))
+    if (!warp_whole(w, in, mask))
         return outcome(w);
     if (!matrix_rows(w, in, &in->o[0], ACCESS_WRITE, rows))
         return FLOW_TRAP;
@@ -350,7 +350,7 @@ enum flow op_movmatrix(struct warp *w, const struct inst *in, uint32_t mask)
     uint16_t element[8][8];
     uint32_t d[LANES], all = UINT32_MAX;
 
-    if (!whole_warp(w, in, mask))
+    if (!warp_whole(w, in, mask))
         return outcome(w);
     const uint32_t from = warp_defined(w, &in->o[1]);
     for (unsigned lane = 0; lane < LANES; lane++) {

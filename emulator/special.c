@@ -172,6 +172,37 @@ static void wgmma(struct parser *ps, const struct raw *raws, unsigned n, struct 
     in->nopnd = (uint8_t)(scale + 1);
 }
 
+/* ---- mma.sync ------------------------------------------------------------------------------- */
+
+/* A fragment, or without braces the one register that it is. */
+static void mma_fragment(struct parser *ps, const struct raw *r, struct operand *o, unsigned count,
+                         enum type type, bool dst)
+{
+    if (r->paired || r->memory)
+        FAIL(ps, &r->tok, "unexpected operand");
+    if (count == 1 && r->o.kind == OPND_REG)
+        operand_value(ps, r, o, type, dst, false);
+    else
+        fragment(ps, r, o, count, type, dst);
+}
+
+static void mma(struct parser *ps, const struct raw *raws, unsigned n, struct inst *in)
+{
+    const unsigned bits = type_bits((enum type)in->type[1]);
+    const unsigned lanes_bits = bits == 64 ? 256 : 128;     /* a register of four lanes */
+    const unsigned b = in->k * bits / lanes_bits, a = b * in->m / 8u;
+    const unsigned d = in->type[0] == TY_F16 ? in->m / 8u : in->m / 4u;
+    const enum type words = bits == 64 ? TY_F64 : TY_B32;
+    const enum type sums = in->type[0] == TY_F16 ? TY_B32 : (enum type)in->type[0];
+
+    if (n != 4)
+        FAIL(ps, n > 4 ? &raws[4].tok : &ps->lex.tok, "mma has four operands: D, A, B, C");
+    mma_fragment(ps, &raws[0], &in->o[0], d, sums, true);
+    mma_fragment(ps, &raws[1], &in->o[1], a, words, false);
+    mma_fragment(ps, &raws[2], &in->o[2], b, words, false);
+    mma_fragment(ps, &raws[3], &in->o[3], d, sums, false);
+}
+
 /* ---- branches and calls --------------------------------------------------------------------- */
 
 static void refer(struct parser *ps, const struct raw *r, bool targets)
@@ -423,6 +454,9 @@ void special_assign(struct parser *ps, const struct shape *shape, const struct r
         return;
     case OP_WGMMA: case OP_WGMMA_SP:
         wgmma(ps, raws, n, in);
+        return;
+    case OP_MMA:
+        mma(ps, raws, n, in);
         return;
     case OP_BRA:
         branch(ps, raws, n, in);

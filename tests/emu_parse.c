@@ -623,7 +623,8 @@ static const struct golden errors[] = {
     {".maxnreg 3;", "body:1:1: '.maxnreg' does not belong in a function body"},
     {"redux.sync.min.f64 e0, e1, -1;", "body:1:1: modifier '.f64' does not fit 'redux' here"},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0}, {r0}, {r1}, {f1};",
-     "body:1:1: instruction 'mma' is not implemented"},
+     "body:1:51: expected a vector of 4 registers"},
+    {"vadd4.u32.u32.u32 r0, r0, r1, r2;", "body:1:1: instruction 'vadd4' is not implemented"},
     {"tcgen05.fence::after_thread_sync;", "body:1:1: tcgen05 needs a target such as sm_100a"},
 };
 

@@ -1,0 +1,280 @@
+/*
+ * mma.sync: D = A * B + C by one warp, all operands in its registers.
+ *
+ * A fragment is the same for every type: seen as rows of bytes, chunks of 16 bytes go to groups of
+ * four lanes, four bytes each. Lane l holds row l / 4 (of A, and of 8 below it in the next
+ * register; of B's transpose) and word l % 4; C and D hold two neighbours of row l / 4.
+ *
+ *   A register r   row l / 4 + 8 (r % 2), bytes 16 (r / 2) + 4 (l % 4)     M = 16
+ *   B register r   column l / 4, bytes 16 r + 4 (l % 4)
+ *   D register r   row l / 4 + 8 (r / 2), column 2 (l % 4) + r % 2; f16: register r has both
+ *
+ * fp8 has no unit of its own on these parts: ptxas makes two f16 instructions of it, first for the
+ * lower two elements of each register, then for the upper two on top, and adds C in the end.
+ */
+#include "exec.h"
+
+#include <math.h>
+
+#include "async.h"
+#include "floats.h"
+
+enum { ROWS = 16, COLUMNS = 8, CHUNK = 16 };
+
+struct fragments {
+    uint8_t (*a)[TENSOR_ROW_BYTES], (*b)[TENSOR_ROW_BYTES];     /* rows of A, columns of B */
+    uint32_t d[ROWS * COLUMNS];                 /* C, then D */
+    bool a_defined[ROWS], b_defined[COLUMNS], c_defined[ROWS * COLUMNS];
+};
+
+static unsigned a_row(const struct inst *in, unsigned reg, unsigned lane)
+{
+    return in->m == 8 ? lane / 4 : lane / 4 + 8 * (reg & 1);
+}
+
+static unsigned a_chunk(const struct inst *in, unsigned reg)
+{
+    return in->m == 8 ? reg : reg / 2;
+}
+
+static unsigned elements(const struct operand *op)
+{
+    return op->kind == OPND_VEC ? op->n : 1;
+}
+
+/* ---- registers to rows and back ---- */
+
+static void read_fragments(struct warp *w, const struct inst *in, struct fragments *f)
+{
+    const struct program *p = w->grid->program;
+
+    memset(f->a, 0, ROWS * sizeof *f->a);
+    memset(f->b, 0, COLUMNS * sizeof *f->b);
+    memset(f->a_defined, true, sizeof f->a_defined);
+    memset(f->b_defined, true, sizeof f->b_defined);
+    for (unsigned r = 0; r < elements(&in->o[1]); r++) {
+        const struct operand *op = operand_element(p, &in->o[1], r);
+        const uint32_t defined = warp_defined(w, op);
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const uint32_t v = (uint32_t)warp_value(w, op, lane);
+            const unsigned row = a_row(in, r, lane);
+            memcpy(&f->a[row][CHUNK * a_chunk(in, r) + 4 * (lane % 4)], &v, 4);
+            f->a_defined[row] = f->a_defined[row] && defined >> lane & 1;
+        }
+    }
+    for (unsigned r = 0; r < elements(&in->o[2]); r++) {
+        const struct operand *op = operand_element(p, &in->o[2], r);
+        const uint32_t defined = warp_defined(w, op);
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const uint32_t v = (uint32_t)warp_value(w, op, lane);
+            memcpy(&f->b[lane / 4][CHUNK * r + 4 * (lane % 4)], &v, 4);
+            f->b_defined[lane / 4] = f->b_defined[lane / 4] && defined >> lane & 1;
+        }
+    }
+    for (unsigned r = 0; r < elements(&in->o[3]); r++) {
+        const struct operand *op = operand_element(p, &in->o[3], r);
+        const uint32_t defined = warp_defined(w, op);
+        const bool half = in->type[0] == TY_F16;
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const uint32_t v = (uint32_t)warp_value(w, op, lane);
+            const unsigned row = lane / 4 + 8 * (half ? r : r / 2);
+            const unsigned at = row * COLUMNS + 2 * (lane % 4);
+            if (half) {
+                f->d[at] = v & 0xffff;
+                f->d[at + 1] = v >> 16;
+                f->c_defined[at] = f->c_defined[at + 1] = defined >> lane & 1;
+            } else {
+                f->d[at + r % 2] = v;
+                f->c_defined[at + r % 2] = defined >> lane & 1;
+            }
+        }
+    }
+}
+
+static void write_result(struct warp *w, const struct inst *in, const struct fragments *f)
+{
+    const struct program *p = w->grid->program;
+    const bool half = in->type[0] == TY_F16;
+
+    for (unsigned r = 0; r < elements(&in->o[0]); r++)
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const unsigned row = lane / 4 + 8 * (half ? r : r / 2), column = 2 * (lane % 4);
+            const unsigned at = row * COLUMNS + column;
+            bool defined = f->a_defined[row];
+            uint32_t v;
+            if (half) {
+                v = f->d[at] | f->d[at + 1] << 16;
+                defined = defined && f->b_defined[column] && f->b_defined[column + 1] &&
+                          f->c_defined[at] && f->c_defined[at + 1];
+            } else {
+                v = f->d[at + r % 2];
+                defined = defined && f->b_defined[column + r % 2] && f->c_defined[at + r % 2];
+            }
+            warp_set(w, operand_element(p, &in->o[0], r), lane, v, defined);
+        }
+}
+
+/* ---- what the tensor unit does ---- */
+
+static enum tensor_format format_of(enum type t)
+{
+    switch (t) {
+    case TY_F16: return TENSOR_F16;
+    case TY_BF16: return TENSOR_BF16;
+    case TY_TF32: return TENSOR_TF32;
+    case TY_S8: return TENSOR_S8;
+    default: return TENSOR_U8;
+    }
+}
+
+static enum tensor_result result_of(enum type t)
+{
+    return t == TY_F16 ? TENSOR_TO_F16 : t == TY_F32 ? TENSOR_TO_F32 : TENSOR_TO_S32;
+}
+
+/* One step. Elements beyond the instruction's K are zeros, which take no part. */
+static void step(const struct inst *in, struct async_scratch *s, enum tensor_format a,
+                 enum tensor_format b, const uint8_t (*rows)[TENSOR_ROW_BYTES],
+                 const uint8_t (*columns)[TENSOR_ROW_BYTES], bool keep, uint32_t *d)
+{
+    struct tensor_kind kind;
+
+    tensor_kind_wgmma(&kind, a, b, result_of(in->type[0]), in->flags & INST_SATFINITE);
+    tensor_load(&kind, TENSOR_A, false, rows, in->m, &s->a);
+    tensor_load(&kind, TENSOR_B, false, columns, COLUMNS, &s->b);
+    tensor_step(&kind, &s->a, &s->b, keep, d, COLUMNS);
+}
+
+/* The lower (or upper) two fp8 of every four bytes, as two f16 in their place. */
+static void widen(enum type t, bool upper, const uint8_t from[TENSOR_ROW_BYTES],
+                  uint8_t to[TENSOR_ROW_BYTES])
+{
+    for (unsigned i = 0; i < TENSOR_ROW_BYTES / 2; i++) {
+        const uint8_t code = from[i / 2 * 4 + 2 * upper + i % 2];
+        const uint16_t half = t == TY_E4M3 ? half_of_e4m3(code) : half_of_e5m2(code);
+        memcpy(&to[2 * i], &half, 2);
+    }
+}
+
+/* C + sum, rounded to nearest as FADD and HADD2 do. */
+static uint32_t plus(enum type t, uint32_t c, uint32_t sum)
+{
+    if (t == TY_F16)
+        return (uint32_t)format_round(format_f16, half_value((uint16_t)c) +
+                                      half_value((uint16_t)sum), RND_RN);
+    const uint32_t v = bits_of_float(float_of(c) + float_of(sum));
+    return is_nan32(v) ? NAN_F32 : v;
+}
+
+static void fp8_steps(const struct inst *in, struct async_scratch *s, struct fragments *f)
+{
+    uint32_t sum[ROWS * COLUMNS];
+    uint8_t a[ROWS][TENSOR_ROW_BYTES], b[COLUMNS][TENSOR_ROW_BYTES];
+
+    for (unsigned upper = 0; upper < 2; upper++) {
+        for (unsigned r = 0; r < ROWS; r++)
+            widen((enum type)in->type[1], upper, f->a[r], a[r]);
+        for (unsigned c = 0; c < COLUMNS; c++)
+            widen((enum type)in->type[2], upper, f->b[c], b[c]);
+        step(in, s, TENSOR_F16, TENSOR_F16, (const uint8_t (*)[TENSOR_ROW_BYTES])a,
+             (const uint8_t (*)[TENSOR_ROW_BYTES])b, upper, sum);
+    }
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+        f->d[i] = plus((enum type)in->type[0], f->d[i], sum[i]);
+}
+
+/* ---- bits and four-bit integers: exact ---- */
+
+static int64_t nibble(enum type t, const uint8_t *row, unsigned k)
+{
+    const int v = row[k / 2] >> k % 2 * 4 & 15;
+    return t == TY_S4 && v > 7 ? v - 16 : v;
+}
+
+static void narrow_step(const struct inst *in, struct fragments *f)
+{
+    const enum type ta = (enum type)in->type[1], tb = (enum type)in->type[2];
+
+    for (unsigned i = 0; i < (unsigned)in->m * COLUMNS; i++) {
+        const uint8_t *a = f->a[i / COLUMNS], *b = f->b[i % COLUMNS];
+        int64_t sum = (int32_t)f->d[i];
+        for (unsigned k = 0; ta == TY_B1 && k < TENSOR_ROW_BYTES; k++)
+            sum += __builtin_popcount(in->sub == SUB_XOR ? a[k] ^ b[k] : a[k] & b[k]);
+        for (unsigned k = 0; ta != TY_B1 && k < in->k; k++)
+            sum += nibble(ta, a, k) * nibble(tb, b, k);
+        if (in->flags & INST_SATFINITE)
+            sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+        f->d[i] = (uint32_t)sum;
+    }
+}
+
+/* ---- double precision: a chain of fused multiply-adds ---- */
+
+/* Chunks of four lanes are chunks of four elements here. */
+static void doubles(struct warp *w, const struct inst *in)
+{
+    const struct program *p = w->grid->program;
+    double a[ROWS][CHUNK], b[COLUMNS][CHUNK], c[ROWS][COLUMNS];
+    bool a_defined[ROWS], b_defined[COLUMNS], c_defined[ROWS][COLUMNS];
+
+    memset(a_defined, true, sizeof a_defined);
+    memset(b_defined, true, sizeof b_defined);
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        for (unsigned r = 0; r < elements(&in->o[1]); r++) {
+            const struct operand *op = operand_element(p, &in->o[1], r);
+            const unsigned row = a_row(in, r, lane);
+            a[row][4 * a_chunk(in, r) + lane % 4] = double_of(warp_value(w, op, lane));
+            a_defined[row] = a_defined[row] && warp_defined(w, op) >> lane & 1;
+        }
+        for (unsigned r = 0; r < elements(&in->o[2]); r++) {
+            const struct operand *op = operand_element(p, &in->o[2], r);
+            b[lane / 4][4 * r + lane % 4] = double_of(warp_value(w, op, lane));
+            b_defined[lane / 4] = b_defined[lane / 4] && warp_defined(w, op) >> lane & 1;
+        }
+        for (unsigned r = 0; r < elements(&in->o[3]); r++) {
+            const struct operand *op = operand_element(p, &in->o[3], r);
+            const unsigned row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
+            c[row][column] = double_of(warp_value(w, op, lane));
+            c_defined[row][column] = warp_defined(w, op) >> lane & 1;
+        }
+    }
+    for (unsigned r = 0; r < elements(&in->o[0]); r++)
+        for (unsigned lane = 0; lane < LANES; lane++) {
+            const unsigned row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
+            double d = c[row][column];
+            for (unsigned k = 0; machine_config(w->m)->math && k < in->k; k++)
+                d = fma(a[row][k], b[column][k], d);
+            warp_set(w, operand_element(p, &in->o[0], r), lane, bits_of_double(d),
+                     a_defined[row] && b_defined[column] && c_defined[row][column]);
+        }
+}
+
+enum flow op_mma(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    struct async_scratch *const s = async_scratch(w->m);
+    const enum type a = (enum type)in->type[1], b = (enum type)in->type[2];
+    struct fragments f;
+
+    if (!warp_whole(w, in, mask))
+        return w->m->trapped ? FLOW_TRAP : FLOW_NEXT;
+    if (!s)
+        return warp_trap(w, in, -1, TRAP_MEMORY, "operands of an mma");
+    if (a == TY_F64) {
+        doubles(w, in);
+        return FLOW_NEXT;
+    }
+    f.a = s->rows;
+    f.b = s->rows + ROWS;
+    read_fragments(w, in, &f);
+    if (!machine_config(w->m)->math)
+        ;
+    else if (a == TY_E4M3 || a == TY_E5M2)
+        fp8_steps(in, s, &f);
+    else if (type_bits(a) < 8)
+        narrow_step(in, &f);
+    else
+        step(in, s, format_of(a), format_of(b), (const uint8_t (*)[TENSOR_ROW_BYTES])f.a,
+             (const uint8_t (*)[TENSOR_ROW_BYTES])f.b, true, f.d);
+    write_result(w, in, &f);
+    return FLOW_NEXT;
+}
