@@ -35,7 +35,12 @@ static double step_error(double largest, double sum, double so_far)
 
 static double smallest_normal(enum ptxmm_type type)
 {
-    return type == PTXMM_F16 ? 0x1p-14 : 0x1p-126;
+    switch ((int)type) {
+    case PTXMM_F16:
+    case PTXMM_E5M2: return 0x1p-14;
+    case PTXMM_E4M3: return 0x1p-6;
+    default: return 0x1p-126;
+    }
 }
 
 /* alpha and beta are applied in f32: a rounding each for both products and their sum. */
@@ -83,6 +88,63 @@ static struct reference reference(const struct check_problem *p, const double *a
     return r;
 }
 
+#define FP8_STEP 32
+
+/* The same for fp8 on Hopper, where 32 products and the accumulator are cut 13 bits below the largest
+ * exponent and the sum to 14 significant bits. That is coarse enough to look at each product: what is
+ * a multiple of the place that is cut off stays whole, and of a smaller one no more than itself is
+ * lost. If the largest exponent was less than it is taken to be here, less was cut.
+ *
+ * With a promotion interval each interval's sum starts anew, and all of them are added in f32, in
+ * some order: no intermediate sum exceeds the sum of their sizes. */
+static struct reference reference_fp8(const struct check_problem *p, const double *a_row,
+                                      int64_t row, int64_t col)
+{
+    const int64_t k = p->alpha != 0 ? p->a->cols : 0, interval = p->promotion ? p->promotion : k;
+    const double least_a = smallest_normal(p->a->type), least_b = smallest_normal(p->b->type);
+    double total = 0, total_error = 0, sizes = 0, additions = 0;
+    for (int64_t start = 0; start < k; start += interval, additions++) {
+        const int64_t end = k - start < interval ? k : start + interval;
+        double sum = 0, error = 0;
+        for (int64_t first = start; first < end; first += FP8_STEP) {
+            const int64_t count = end - first < FP8_STEP ? end - first : FP8_STEP;
+            double product[FP8_STEP], largest = fabs(sum) + error;
+            matrix_span(p->b, col, first, count, product);
+            for (int64_t i = 0; i < count; i++) {
+                const double a = a_row[first + i], x = fabs(a), y = fabs(product[i]);
+                product[i] *= a;
+                const double size = (x > least_a ? x : least_a) * (y > least_b ? y : least_b);
+                largest = product[i] != 0 && size > largest ? size : largest;
+            }
+            int exponent;
+            frexp(largest, &exponent); /* largest is below 2^exponent: E is at most exponent - 1 */
+            const double place = ldexp(1, exponent - 1 - 13), places = ldexp(1, 1 + 13 - exponent);
+            if (first > start)
+                error += place;
+            for (int64_t i = 0; i < count; i++) {
+                const double size = fabs(product[i]), in_places = size * places;
+                sum += product[i];
+                if (in_places != rint(in_places))
+                    error += size < place ? size : place;
+            }
+            error += 0x1p-13 * (fabs(sum) + error);
+        }
+        total += sum;
+        total_error += error;
+        sizes += fabs(sum) + error;
+    }
+    if (p->promotion)
+        total_error += additions * 0x1p-24 * sizes;
+    return finish(p, total, total_error, row, col);
+}
+
+static struct reference reference_of(const struct check_problem *p, const double *a_row,
+                                     int64_t row, int64_t col)
+{
+    return type_is_fp8(p->a->type) ? reference_fp8(p, a_row, row, col)
+                                   : reference(p, a_row, row, col);
+}
+
 struct reference check_reference(const struct check_problem *p, int64_t row, int64_t col)
 {
     double *a_row = malloc((size_t)(p->a->cols + 1) * sizeof *a_row);
@@ -90,7 +152,7 @@ struct reference check_reference(const struct check_problem *p, int64_t row, int
         return (struct reference){ NAN, 0 };
     if (p->alpha != 0)
         matrix_row(p->a, row, a_row);
-    const struct reference r = reference(p, a_row, row, col);
+    const struct reference r = reference_of(p, a_row, row, col);
     free(a_row);
     return r;
 }
@@ -243,7 +305,7 @@ static void every_element(void *user, int64_t first, int64_t last)
         struct findings f = { 0 };
         load_a_row(judge->problem, row, a_row);
         for (int64_t col = 0; col < judge->problem->d->cols; col++)
-            look_at(judge, &f, reference(judge->problem, a_row, row, col), row, col);
+            look_at(judge, &f, reference_of(judge->problem, a_row, row, col), row, col);
         merge(judge, &f);
     }
     free(a_row);
@@ -263,7 +325,7 @@ static void samples(void *user, int64_t first, int64_t last)
         const int64_t col = i < 4 ? (i >> 1) * (p->d->cols - 1)
                                   : random_range(judge->sample_key, counter + 1, 0, p->d->cols - 1);
         load_a_row(p, row, a_row);
-        const struct reference expected = reference(p, a_row, row, col);
+        const struct reference expected = reference_of(p, a_row, row, col);
         if (check_element(p->d->type, expected, matrix_get(p->d, row, col)))
             look_at(judge, &f, expected, row, col);
         else /* counted when its whole block is looked at */
@@ -286,7 +348,7 @@ static void suspects(void *user, int64_t first, int64_t last)
         struct findings f = { 0 };
         load_a_row(judge->problem, block.row, a_row);
         for (int64_t col = block.col; col < block.col + block.cols; col++)
-            look_at(judge, &f, reference(judge->problem, a_row, block.row, col), block.row, col);
+            look_at(judge, &f, reference_of(judge->problem, a_row, block.row, col), block.row, col);
         merge(judge, &f);
     }
     free(a_row);
@@ -342,7 +404,7 @@ void check_all(const struct check_batch *p, struct check_result *result)
                             c = p->c ? stack_at(p->c, z) : (struct matrix){ 0 };
         const struct check_problem problem = {
             .a = &a, .b = &b, .c = p->c ? &c : NULL, .d = &d, .alpha = p->alpha, .beta = p->beta,
-            .exact = p->exact, .seed = p->seed, .samples = p->samples,
+            .promotion = p->promotion, .exact = p->exact, .seed = p->seed, .samples = p->samples,
             .element_work = p->element_work, .block_work = p->block_work
         };
         struct check_result one;

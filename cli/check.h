@@ -18,6 +18,8 @@ struct check_problem {
     const struct matrix *c;    /* M x N, or NULL */
     const struct matrix *d;    /* M x N: what is to be judged */
     double alpha, beta;        /* beta 0: C is not read; alpha 0: A and B are not */
+    int64_t promotion; /* fp8: the tensor core's sum over so many of K is added in f32; 0: it runs over
+                          all of K */
     bool exact; /* the inputs make every sum exact: no tolerance but D's one rounding */
     uint64_t seed;             /* of signs and samples */
     int64_t samples;           /* whole dot products beside Freivalds; 0: 4096 */
@@ -67,6 +69,7 @@ void check_product(const struct check_problem *problem, struct check_result *res
 struct check_batch {
     const struct stack *a, *b, *c, *d; /* all but D may be one matrix for all */
     double alpha, beta;
+    int64_t promotion;
     bool exact;
     uint64_t seed;
     int64_t samples, element_work, block_work; /* per product */

@@ -73,8 +73,15 @@ size_t type_bytes(enum ptxmm_type type)
     case PTXMM_BF16:
     case PTXMM_F16: return 2;
     case PTXMM_F32: return 4;
+    case PTXMM_E4M3:
+    case PTXMM_E5M2: return 1;
     default: return 0;
     }
+}
+
+bool type_is_fp8(enum ptxmm_type type)
+{
+    return type == PTXMM_E4M3 || type == PTXMM_E5M2;
 }
 
 static const char *const type_names[] = {
@@ -95,8 +102,8 @@ const char *type_name(enum ptxmm_type type)
 
 bool type_parse(const char *text, enum ptxmm_type *type)
 {
-    for (enum ptxmm_type t = PTXMM_BF16; t <= PTXMM_F32; t++)
-        if (!strcmp(text, type_names[t])) {
+    for (enum ptxmm_type t = PTXMM_BF16; t <= PTXMM_E5M2; t++)
+        if (type_bytes(t) && !strcmp(text, type_names[t])) {
             *type = t;
             return true;
         }
@@ -143,6 +150,28 @@ uint16_t bf16_from_double(double x) { return (uint16_t)encode(x, 8, 7); }
 uint16_t f16_from_double(double x) { return (uint16_t)encode(x, 5, 10); }
 uint32_t f32_from_double(double x) { return encode(x, 8, 23); }
 
+/* e5m2 has infinities, and three NaNs of each sign; e4m3 has one NaN of each sign behind its largest
+ * number, and no infinity. Rounding a number leads to none of them. */
+uint8_t e5m2_from_double(double x)
+{
+    const double most = 57344;
+    if (isnan(x))
+        return 0x7f;
+    return (uint8_t)encode(isinf(x) ? x : x > most ? most : x < -most ? -most : x, 5, 2);
+}
+
+/* `encode` takes the exponent of all ones for infinity; with one bit more the number is exact there,
+ * and the exponent bits above the format's own are zero. */
+uint8_t e4m3_from_double(double x)
+{
+    const double most = 448, bounded = x > most ? most : x < -most ? -most : x;
+    if (isnan(x))
+        return 0x7f;
+    /* With 5 exponent bits the bias is 15, not 7: 2^-8 makes up for it. */
+    const uint32_t wide = encode(bounded * 0x1p-8, 5, 3);
+    return (uint8_t)((wide >> 1 & 0x80) | (wide & 0x7f));
+}
+
 double f32_to_double(uint32_t bits)
 {
     float f;
@@ -164,11 +193,26 @@ double f16_to_double(uint16_t bits)
     return sign ? -magnitude : magnitude;
 }
 
+double e5m2_to_double(uint8_t bits)
+{
+    return f16_to_double((uint16_t)(bits << 8)); /* f16 with two fraction bits */
+}
+
+double e4m3_to_double(uint8_t bits)
+{
+    if ((bits & 0x7f) == 0x7f)
+        return NAN;
+    /* f16 with three fraction bits and a bias that is 8 more. */
+    return f16_to_double((uint16_t)((bits & 0x80) << 8 | (bits & 0x7f) << 7)) * 0x1p8;
+}
+
 void type_store(enum ptxmm_type type, void *at, double x)
 {
     if (type == PTXMM_F32) {
         const uint32_t bits = f32_from_double(x);
         memcpy(at, &bits, sizeof bits);
+    } else if (type_is_fp8(type)) {
+        *(uint8_t *)at = type == PTXMM_E4M3 ? e4m3_from_double(x) : e5m2_from_double(x);
     } else {
         const uint16_t bits = type == PTXMM_BF16 ? bf16_from_double(x) : f16_from_double(x);
         memcpy(at, &bits, sizeof bits);
@@ -181,6 +225,10 @@ static inline double load_type(enum ptxmm_type type, const void *at)
         uint32_t bits;
         memcpy(&bits, at, sizeof bits);
         return f32_to_double(bits);
+    }
+    if (type_is_fp8(type)) {
+        const uint8_t byte = *(const uint8_t *)at;
+        return type == PTXMM_E4M3 ? e4m3_to_double(byte) : e5m2_to_double(byte);
     }
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
@@ -285,6 +333,9 @@ void matrix_span(const struct matrix *x, int64_t row, int64_t first, int64_t cou
     else if (x->type == PTXMM_BF16)
         for (int64_t i = 0; i < count; i++)
             out[i] = load_type(PTXMM_BF16, at + 2 * i);
+    else if (type_is_fp8(x->type))
+        for (int64_t i = 0; i < count; i++)
+            out[i] = load_type(x->type, at + i);
     else
         for (int64_t i = 0; i < count; i++)
             out[i] = load_type(PTXMM_F16, at + 2 * i);
@@ -463,9 +514,37 @@ bool fill_is_exact(enum matrix_fill fill)
     return fill != FILL_NORMAL && fill != FILL_WIDE && fill != FILL_SPECIALS;
 }
 
+/* 14 bits are enough while sums stay below 2^14 units of the products' last place. Ones and signs
+ * count to K. The others have random signs, and no sum of K products is further than 16 standard
+ * deviations from 0: products of small integers have variance 16, and 16 * 4 * sqrt(K) <= 2^14 up to
+ * 65536; powers of fp8 are multiples of 1/4 with variance (1/4 + 1 + 4)^2 / 9 < 3.1, and
+ * 16 * 1.76 * sqrt(K) < 2^12 up to 20000. */
+static bool is_exact_fast(enum matrix_fill fill, int64_t k)
+{
+    switch (fill) {
+    case FILL_ZEROS: return true;
+    case FILL_ONES:
+    case FILL_ALTERNATING: return k <= 16384;
+    case FILL_SMALL_INT: return k <= 65536;
+    case FILL_POWERS: return k <= 16384;
+    default: return false;
+    }
+}
+
+bool fill_is_exact_in(enum matrix_fill fill, const struct ptxmm_kernel_info *kernel, int64_t k)
+{
+    const bool fast = type_is_fp8(kernel->a) && !kernel->promotion;
+    return fill_is_exact(fill) && (!fast || is_exact_fast(fill, k));
+}
+
 static double special(enum ptxmm_type type, uint64_t which)
 {
     const bool half = type == PTXMM_F16;
+    if (type_is_fp8(type)) { /* smallest subnormal and normal, large subnormal, largest */
+        static const double of_e4m3[] = { 0, -0.0, 0x1p-9, -0x1p-6, 7 * 0x1p-9, -448 },
+                            of_e5m2[] = { 0, -0.0, 0x1p-16, -0x1p-14, 3 * 0x1p-16, -57344 };
+        return (type == PTXMM_E4M3 ? of_e4m3 : of_e5m2)[which % 6];
+    }
     switch (which % 6) {
     case 0: return 0.0;
     case 1: return -0.0;
@@ -487,12 +566,13 @@ static double fill_value(enum matrix_fill fill, enum ptxmm_type type, uint64_t k
     case FILL_SMALL_INT: return (double)random_range(key, index, -3, 3);
     case FILL_POWERS: {
         const uint64_t x = random_u64(key, index);
-        const double magnitude = ldexp(1, (int)((x >> 32) * 7 >> 32) - 3);
+        const uint64_t range = type_is_fp8(type) ? 1 : 3, values = 2 * range + 1;
+        const double magnitude = ldexp(1, (int)((x >> 32) * values >> 32) - (int)range);
         return x & 1 ? -magnitude : magnitude;
     }
     case FILL_ALTERNATING: return col & 1 ? -1 : 1;
     case FILL_WIDE: {
-        const int range = type == PTXMM_F16 ? 6 : 12;
+        const int range = type == PTXMM_F16 ? 6 : type_is_fp8(type) ? 4 : 12;
         const int e = (int)random_range(key ^ GOLDEN, index, -range, range);
         return ldexp(random_normal(key, index), e);
     }

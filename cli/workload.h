@@ -28,21 +28,28 @@ double random_normal(uint64_t key, uint64_t counter); /* mean 0, variance 1, |x|
 /* low..high, both included. */
 int64_t random_range(uint64_t key, uint64_t counter, int64_t low, int64_t high);
 
-/* ---- element types: bf16, f16, f32 ---- */
+/* ---- element types: bf16, f16, f32, e4m3, e5m2 ---- */
 
 size_t type_bytes(enum ptxmm_type type);       /* 0 for a type that has no conversion here */
 const char *type_name(enum ptxmm_type type);   /* "bf16"; "?" for values out of range */
-/* "bf16", "f16", "f32"; false for others. */
+/* "bf16", "f16", "f32", "e4m3", "e5m2"; false for others. */
 bool type_parse(const char *text, enum ptxmm_type *type);
 
+bool type_is_fp8(enum ptxmm_type type);
+
 /* Round to nearest even, once, from the double; overflow gives infinity; a NaN becomes 7fff
- * (7fffffff), as cvt.rn does. */
+ * (7fffffff, 7f), as cvt.rn does. A number that overflows in fp8 becomes the largest one, as
+ * cvt.rn.satfinite does, and so does infinity in e4m3, which has none. */
 uint16_t bf16_from_double(double x);
 uint16_t f16_from_double(double x);
 uint32_t f32_from_double(double x);
+uint8_t e4m3_from_double(double x);
+uint8_t e5m2_from_double(double x);
 double bf16_to_double(uint16_t bits);
 double f16_to_double(uint16_t bits);
 double f32_to_double(uint32_t bits);
+double e4m3_to_double(uint8_t bits);
+double e5m2_to_double(uint8_t bits);
 void type_store(enum ptxmm_type type, void *at, double x);
 double type_load(enum ptxmm_type type, const void *at);
 double type_round(enum ptxmm_type type, double x); /* the value after one rounding into the type */
@@ -110,9 +117,9 @@ enum matrix_fill {
     FILL_ZEROS,
     FILL_ONES,        /* the product is K exactly */
     FILL_SMALL_INT,   /* integers -3..3: products and sums are exact up to K = 1.8 million */
-    FILL_POWERS,      /* +-2^e, e in -3..3: exact up to K = 4096 */
+    FILL_POWERS,      /* +-2^e, e in -3..3: exact up to K = 4096; fp8: e in -1..1 */
     FILL_ALTERNATING, /* +1, -1 along a row */
-    FILL_WIDE,        /* N(0,1) * 2^e, e in -12..12 (f16: -6..6) */
+    FILL_WIDE,        /* N(0,1) * 2^e, e in -12..12 (f16: -6..6, fp8: -4..4) */
     FILL_SPECIALS, /* N(0,1) with one element in 64 zero, minus zero, subnormal, largest or smallest
                       normal */
     FILL_COUNT
@@ -120,6 +127,8 @@ enum matrix_fill {
 const char *fill_name(enum matrix_fill fill);
 /* Sums of products need no rounding in f32, within the K above. */
 bool fill_is_exact(enum matrix_fill fill);
+/* Does this kernel add up k of them without rounding? Fast fp8 sums have 14 significant bits. */
+bool fill_is_exact_in(enum matrix_fill fill, const struct ptxmm_kernel_info *kernel, int64_t k);
 
 enum {
     STREAM_A = 1,

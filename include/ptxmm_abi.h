@@ -162,6 +162,7 @@ struct ptxmm_kernel_info {
     uint32_t min_driver;     /* least cuDriverGetVersion, e.g. 13000 */
     uint32_t deterministic;  /* 1: equal inputs give equal bits, every time */
     uint32_t batch_invariant; /* 1: a row of D has the same bits whatever M, the batch, the grid and the SM budget are */
+    uint32_t promotion;      /* the tensor core's sum over so many elements of K is added to one in f32; 0: it is the only one */
 };
 
 #ifdef __cplusplus

@@ -16,6 +16,11 @@ enum {
     type_f16 = PTXMM_F16,
     type_f32 = PTXMM_F32,
     type_h16 = PTXMM_BF16_OR_F16,
+    type_e4m3 = PTXMM_E4M3,
+    type_e5m2 = PTXMM_E5M2,
+    type_promoted = PTXMM_F32,
+    promotions_f32 = 0, /* in a K-slice */
+    promotions_promoted = 1,
     algorithm_90_gemm = PTXMM_COOPERATIVE,
     algorithm_90_pingpong = PTXMM_PINGPONG,
     algorithm_90_split = PTXMM_SPLIT,
@@ -49,7 +54,8 @@ static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
       .abi_version = PTXMM_ABI_VERSION,                                                       \
       .min_driver = PTXMM_MIN_DRIVER,                                                         \
       .deterministic = 1,                                                                     \
-      .batch_invariant = algorithm_##sm##_##source != (int)PTXMM_SPLIT },
+      .batch_invariant = algorithm_##sm##_##source != (int)PTXMM_SPLIT,                       \
+      .promotion = promotions_##acc_type * k_ },
 #include "ptx/kernels.def"
 #undef KERNEL
 };
@@ -70,6 +76,12 @@ const struct ptxmm_kernel_info *ptxmm_kernel_by_name(const char *name)
         if (!strcmp(kernels[i].name, name))
             return &kernels[i];
     return NULL;
+}
+
+int kernels_is_fast(const struct ptxmm_kernel_info *kernel)
+{
+    int is_fp8 = kernel->a == PTXMM_E4M3 || kernel->a == PTXMM_E5M2;
+    return is_fp8 && kernels_target_arch(kernel->target) == 90 && !kernel->promotion;
 }
 
 size_t kernels_index(const struct ptxmm_kernel_info *kernel)

@@ -19,6 +19,10 @@ int kernels_target_runs_on(const char *target, int arch);
 /* 90 of "sm_90a". */
 int kernels_target_arch(const char *target);
 
+/* Does the tensor core's sum of this kernel have fewer bits than f32, with nothing done about it?
+ * Hopper adds up fp8 products with 13 fraction bits. */
+int kernels_is_fast(const struct ptxmm_kernel_info *kernel);
+
 /* The least driver version that any kernel of the pack asks for. */
 int kernels_min_driver(void);
 

@@ -29,39 +29,51 @@ struct product {
     struct check_problem problem;
 };
 
-/* A tensor core's arithmetic: 16 products and the accumulator cut below the largest exponent, the
- * sum cut to 24 bits. */
-static float tensor_core(const struct product *p, int64_t row, int64_t col)
+/* A tensor core's arithmetic over columns start..end - 1: 16 products and the accumulator cut 25 bits
+ * below the largest exponent, the sum cut to 24 bits; of fp8 32 products, 13 and 14 bits. */
+static double tensor_core(const struct product *p, int64_t row, int64_t col, int64_t start,
+                          int64_t end)
 {
+    const bool fp8 = type_is_fp8(p->a.type);
+    const int step = fp8 ? 32 : 16, below = fp8 ? 13 : 25, kept = fp8 ? 14 : 24;
     double sum = 0;
-    for (int64_t first = 0; first < p->a.cols; first += 16) {
-        double terms[17] = { sum };
+    for (int64_t first = start; first < end; first += step) {
+        double terms[33] = { sum };
         double largest = fabs(sum);
-        for (int64_t i = 0; i < 16; i++) {
-            terms[i + 1] = first + i < p->a.cols ? matrix_get(&p->a, row, first + i) *
-                                                       matrix_get(&p->b, col, first + i)
-                                                 : 0;
+        for (int64_t i = 0; i < step && first + i < end; i++) {
+            terms[i + 1] =
+                matrix_get(&p->a, row, first + i) * matrix_get(&p->b, col, first + i);
             largest = fmax(largest, fabs(terms[i + 1]));
         }
         if (largest == 0)
             continue;
         int e;
         frexp(largest, &e);
-        const double unit = ldexp(1, e - 1 - 25);
+        const double unit = ldexp(1, e - 1 - below);
         sum = 0;
-        for (int i = 0; i < 17; i++)
+        for (int i = 0; i <= step; i++)
             sum += trunc(terms[i] / unit) * unit;
         if (sum != 0) {
             frexp(sum, &e);
-            const double last = ldexp(1, e - 24);
+            const double last = ldexp(1, e - kept);
             sum = trunc(sum / last) * last;
         }
     }
-    return (float)sum;
+    return sum;
 }
 
-static void make(struct product *p, enum ptxmm_type in, enum ptxmm_type out, int64_t m, int64_t n,
-                 int64_t k, enum matrix_fill fill, float alpha, float beta)
+static float add_up(const struct product *p, int64_t row, int64_t col)
+{
+    const int64_t k = p->a.cols, interval = p->problem.promotion ? p->problem.promotion : k;
+    float sum = 0;
+    for (int64_t start = 0; start < k; start += interval)
+        sum += (float)tensor_core(p, row, col, start, start + interval < k ? start + interval : k);
+    return sum;
+}
+
+static void make_promoted(struct product *p, enum ptxmm_type in, enum ptxmm_type out, int64_t m,
+                          int64_t n, int64_t k, enum matrix_fill fill, float alpha, float beta,
+                          int64_t promotion)
 {
     memset(p, 0, sizeof *p);
     assert_true(matrix_create(&p->a, in, m, k, k + 8, MATRIX_INPUT));
@@ -73,15 +85,22 @@ static void make(struct product *p, enum ptxmm_type in, enum ptxmm_type out, int
     if (beta != 0)
         matrix_fill(&p->c, FILL_NORMAL, 21, STREAM_C);
     p->problem = (struct check_problem){
-        .a = &p->a, .b = &p->b, .c = &p->c, .d = &p->d, .alpha = alpha, .beta = beta, .seed = 4
+        .a = &p->a, .b = &p->b, .c = &p->c, .d = &p->d, .alpha = alpha, .beta = beta, .seed = 4,
+        .promotion = promotion
     };
     for (int64_t row = 0; row < m; row++)
         for (int64_t col = 0; col < n; col++) {
-            float x = alpha * tensor_core(p, row, col);
+            float x = alpha * add_up(p, row, col);
             if (beta != 0)
                 x += beta * (float)matrix_get(&p->c, row, col);
             matrix_set(&p->d, row, col, (double)x);
         }
+}
+
+static void make(struct product *p, enum ptxmm_type in, enum ptxmm_type out, int64_t m, int64_t n,
+                 int64_t k, enum matrix_fill fill, float alpha, float beta)
+{
+    make_promoted(p, in, out, m, n, k, fill, alpha, beta, 0);
 }
 
 static void drop(struct product *p)
@@ -135,6 +154,69 @@ static void right_products_pass(void **state)
                     }
                     drop(&p);
                 }
+}
+
+/* With each promotion interval, none included; nothing is promised of blocks, whose tolerances add
+ * up. */
+static void right_fp8_products_pass(void **state)
+{
+    (void)state;
+    static const int64_t intervals[] = { 0, 32, 128 };
+    for (int i = 0; i < 3 * FILL_COUNT; i++)
+        for (enum ptxmm_type in = PTXMM_E4M3; in <= PTXMM_E5M2; in++)
+            for (int wide = 0; wide < 2; wide++) {
+                const enum matrix_fill fill = (enum matrix_fill)(i % FILL_COUNT);
+                struct product p;
+                struct check_result r;
+                char text[4096];
+                make_promoted(&p, in, wide ? PTXMM_F32 : PTXMM_F16, 40, 50, 200, fill,
+                              wide ? 1 : 0x1p-10F, 0, intervals[i / FILL_COUNT]);
+                p.problem.exact = fill_is_exact(fill) && wide;
+                for (size_t way = 0; way < 2; way++) {
+                    choose(&p, way);
+                    check_product(&p.problem, &r);
+                    if (!r.ok)
+                        print_error("%s %s promoted every %lld: %s", fill_name(fill),
+                                    type_name(in), (long long)p.problem.promotion,
+                                    check_describe(&r, text, sizeof text));
+                    assert_true(r.ok && r.wrong == 0 && r.max_units <= 1);
+                }
+                drop(&p);
+            }
+}
+
+/* The tolerance knows the interval: a sum that ran over all of K is wrong where promotion was
+ * promised, for some elements. And one element wrong by a tenth of D's spread is found in both. */
+static void wrong_fp8_sums_are_found(void **state)
+{
+    (void)state;
+    for (int promotion = 0; promotion <= 32; promotion += 32) {
+        struct product p;
+        struct check_result r;
+        make_promoted(&p, PTXMM_E4M3, PTXMM_F32, 20, 30, 400, FILL_NORMAL, 1, 0, promotion);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const double right = matrix_get(&p.d, 7, 8);
+            matrix_set(&p.d, 7, 8, right + sign * (promotion ? 2 : 4));
+            for (size_t way = 0; way < 2; way++) {
+                choose(&p, way);
+                check_product(&p.problem, &r);
+                assert_true(!r.ok && r.wrong == 1 && r.row == 7 && r.col == 8);
+            }
+            matrix_set(&p.d, 7, 8, right);
+        }
+        drop(&p);
+    }
+    struct product p;
+    struct check_result r;
+    make_promoted(&p, PTXMM_E5M2, PTXMM_F32, 8, 8, 1 << 15, FILL_ONES, 1, 0, 0);
+    assert_true(matrix_get(&p.d, 0, 0) == 16384); /* where ones are too small to count */
+    choose(&p, 0);
+    check_product(&p.problem, &r);
+    assert_true(r.ok);
+    p.problem.promotion = 128;
+    check_product(&p.problem, &r);
+    assert_true(!r.ok && r.wrong == 64);
+    drop(&p);
 }
 
 static void expect_caught(struct product *p, int64_t row, int64_t col, int64_t wrong)
@@ -379,6 +461,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_products_pass),
+        cmocka_unit_test(right_fp8_products_pass),
+        cmocka_unit_test(wrong_fp8_sums_are_found),
         cmocka_unit_test(one_wrong_element_is_found),
         cmocka_unit_test(two_last_places_are_found),
         cmocka_unit_test(swapped_rows_and_columns_are_found),

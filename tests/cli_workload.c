@@ -131,6 +131,56 @@ static void conversions_round_to_nearest_even(void **state)
                 bf16_to_double(0x4049) == 3.140625);
 }
 
+static void expect_fp8(enum ptxmm_type type, double x, unsigned bits)
+{
+    uint8_t got;
+    type_store(type, &got, x);
+    assert_int_equal(got, bits & 0xff);
+}
+
+/* The same for the 8-bit formats, whose numbers end at `most`: beyond it the largest number stays. */
+static void conversions_to_fp8_saturate(void **state)
+{
+    (void)state;
+    static const struct {
+        enum ptxmm_type type;
+        uint8_t most, infinity; /* 0: the format has no infinity */
+    } formats[] = { { PTXMM_E4M3, 0x7e, 0 }, { PTXMM_E5M2, 0x7b, 0x7c } };
+    for (int f = 0; f < 2; f++) {
+        const enum ptxmm_type type = formats[f].type;
+        const uint8_t most = formats[f].most, infinity = formats[f].infinity,
+                      of_infinity = infinity ? infinity : most;
+        for (unsigned code = 0; code < most; code++) {
+            const uint8_t bits = (uint8_t)code, above = (uint8_t)(code + 1);
+            const double x = type_load(type, &bits), middle = (x + type_load(type, &above)) / 2;
+            expect_fp8(type, x, bits);
+            expect_fp8(type, -x, bits | 0x80);
+            expect_fp8(type, middle, bits & 1 ? above : bits);
+            expect_fp8(type, nextafter(middle, 0), bits);
+            expect_fp8(type, nextafter(middle, HUGE_VAL), above);
+            expect_fp8(type, -nextafter(middle, HUGE_VAL), above | 0x80);
+        }
+        expect_fp8(type, type_load(type, &most), most);
+        expect_fp8(type, 1e300, most);
+        expect_fp8(type, -1e300, most | 0x80);
+        expect_fp8(type, HUGE_VAL, of_infinity);
+        expect_fp8(type, -HUGE_VAL, of_infinity | 0x80);
+        expect_fp8(type, 5e-324, 0);
+        expect_fp8(type, -5e-324, 0x80);
+        expect_fp8(type, NAN, 0x7f);
+        if (infinity)
+            assert_true(isinf(type_load(type, &infinity)));
+        for (unsigned code = of_infinity + 1u; code < 0x80; code++) {
+            const uint8_t bits = (uint8_t)code, negative = (uint8_t)(code | 0x80);
+            assert_true(isnan(type_load(type, &bits)) && isnan(type_load(type, &negative)));
+        }
+    }
+    assert_true(e4m3_to_double(0x01) == 0x1p-9 && e4m3_to_double(0x38) == 1 &&
+                e4m3_to_double(0xfe) == -448);
+    assert_true(e5m2_to_double(0x01) == 0x1p-16 && e5m2_to_double(0x3c) == 1 &&
+                e5m2_to_double(0xfb) == -57344);
+}
+
 /* f32 against the processor's own conversion, also where it ties, underflows and overflows. */
 static void conversion_to_f32_agrees_with_hardware(void **state)
 {
@@ -159,8 +209,10 @@ static void fills_do_not_depend_on_pitch_or_threads(void **state)
 {
     (void)state;
     for (int fill = 0; fill < FILL_COUNT; fill++)
-        for (enum ptxmm_type type = PTXMM_BF16; type <= PTXMM_F32; type++) {
+        for (enum ptxmm_type type = PTXMM_BF16; type <= PTXMM_E5M2; type++) {
             struct matrix packed, wide;
+            if (!type_bytes(type))
+                continue;
             assert_true(matrix_create(&packed, type, 300, 77, 0, MATRIX_INPUT));
             assert_true(matrix_create(&wide, type, 300, 77, 96, MATRIX_INPUT));
             matrix_fill(&packed, (enum matrix_fill)fill, 5, STREAM_A);
@@ -179,13 +231,16 @@ static void fills_do_not_depend_on_pitch_or_threads(void **state)
 static void exact_fills_hold_exact_values(void **state)
 {
     (void)state;
-    struct matrix x;
-    assert_true(matrix_create(&x, PTXMM_F16, 64, 64, 0, MATRIX_INPUT));
-    for (int fill = 0; fill < FILL_COUNT; fill++) {
+    static const enum ptxmm_type types[] = { PTXMM_F16, PTXMM_E4M3, PTXMM_E5M2 };
+    for (int i = 0; i < 3 * FILL_COUNT; i++) {
+        const int fill = i % FILL_COUNT;
+        const enum ptxmm_type type = types[i / FILL_COUNT];
+        struct matrix x;
+        assert_true(matrix_create(&x, type, 64, 64, 0, MATRIX_INPUT));
         matrix_fill(&x, (enum matrix_fill)fill, 9, STREAM_B);
         double least = HUGE_VAL, most = -HUGE_VAL;
-        for (int64_t i = 0; i < 64 * 64; i++) {
-            const double v = matrix_get(&x, i / 64, i % 64);
+        for (int64_t at = 0; at < 64 * 64; at++) {
+            const double v = matrix_get(&x, at / 64, at % 64);
             assert_false(isnan(v));
             least = fmin(least, v);
             most = fmax(most, v);
@@ -194,10 +249,12 @@ static void exact_fills_hold_exact_values(void **state)
             assert_true(least == most && most == (fill == FILL_ONES));
         if (fill == FILL_SMALL_INT)
             assert_true(least == -3 && most == 3);
-        if (fill == FILL_POWERS)
-            assert_true(least == -8 && most == 8);
+        if (fill == FILL_POWERS) {
+            const double largest = type_is_fp8(type) ? 2 : 8;
+            assert_true(least == -largest && most == largest);
+        }
+        matrix_destroy(&x);
     }
-    matrix_destroy(&x);
 }
 
 static void guards_catch_every_side(void **state)
@@ -237,8 +294,10 @@ static void guards_catch_every_side(void **state)
 static void an_output_begins_as_nan(void **state)
 {
     (void)state;
-    for (enum ptxmm_type type = PTXMM_BF16; type <= PTXMM_F32; type++) {
+    for (enum ptxmm_type type = PTXMM_BF16; type <= PTXMM_E5M2; type++) {
         struct matrix x;
+        if (!type_bytes(type))
+            continue;
         assert_true(matrix_create(&x, type, 9, 11, 16, MATRIX_OUTPUT));
         for (int64_t i = 0; i < 99; i++)
             assert_true(isnan(matrix_get(&x, i / 11, i % 11)));
@@ -251,7 +310,7 @@ static void impossible_matrices_are_refused(void **state)
     (void)state;
     struct matrix x;
     assert_false(matrix_create(&x, PTXMM_BF16, 5, 7, 6, MATRIX_INPUT));
-    assert_false(matrix_create(&x, PTXMM_E4M3, 5, 7, 8, MATRIX_INPUT));
+    assert_false(matrix_create(&x, PTXMM_E2M1, 5, 7, 8, MATRIX_INPUT));
     assert_false(matrix_create(&x, PTXMM_BF16, -1, 7, 8, MATRIX_INPUT));
     assert_false(matrix_create(&x, PTXMM_BF16, INT64_MAX / 2, INT64_MAX / 2, 0, MATRIX_INPUT));
     assert_true(matrix_create(&x, PTXMM_BF16, 0, 7, 8, MATRIX_INPUT));
@@ -295,6 +354,7 @@ int main(void)
         cmocka_unit_test(random_normal_is_normal),
         cmocka_unit_test(random_range_is_even),
         cmocka_unit_test(conversions_round_to_nearest_even),
+        cmocka_unit_test(conversions_to_fp8_saturate),
         cmocka_unit_test(conversion_to_f32_agrees_with_hardware),
         cmocka_unit_test(fills_do_not_depend_on_pitch_or_threads),
         cmocka_unit_test(exact_fills_hold_exact_values),
