@@ -210,7 +210,9 @@ static void print_text(const struct options *o, const struct product *p, const s
     product_words(&p->problem, words, sizeof words);
     printf("product  %s; ", words);
     if (o->a)
-        printf("A from %s, B from %s, rounded to %s\n", o->a, o->b, type_name(o->type));
+        printf("A from %s, B from %s, rounded to %s%s%s\n", o->a, o->b, type_name(o->type),
+               o->b_type != o->type ? " and " : "",
+               o->b_type != o->type ? type_name(o->b_type) : "");
     else
         printf("normal data, seed %llu\n", (unsigned long long)o->seed);
     const struct ptxmm_plan_info *info = ptxmm_plan_info(p->plan);

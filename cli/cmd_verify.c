@@ -142,19 +142,30 @@ static void first_line(char *to, size_t size, const char *lines)
     snprintf(to, size, "%.*s", (int)(length < size ? length : size - 1), lines);
 }
 
-static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum ptxmm_type in,
-                    enum ptxmm_type out, const struct trial *t, int64_t workspace, uint64_t seed,
+/* Types of A, B and D. */
+struct types {
+    enum ptxmm_type a, b, out;
+};
+
+static void try_one(struct session *s, const struct ptxmm_kernel_info *k, const struct types *types,
+                    const struct trial *t, int64_t workspace, uint64_t seed,
                     struct outcome *result)
 {
     *result = (struct outcome){ .right = false };
-    const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = in, .out_type = out,
-                               .kernel = k->name, .beta = t->beta, .sms = t->sms, .batch = -1,
+    const enum ptxmm_type out = types->out;
+    const bool fast = type_is_fp8(k->a) && !k->promotion;
+    const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = types->a,
+                               .b_type = types->b, .out_type = out, .kernel = k->name,
+                               .accumulate = fast ? PTXMM_ACCUMULATE_FAST : 0, .beta = t->beta,
+                               .sms = t->sms, .batch = -1,
                                .workspace = t->groups ? workspace : 0 };
     struct ptxmm_problem problem;
     product_problem(&o, &problem);
-    const int64_t in_unit = 16 / (int64_t)type_bytes(in), out_unit = 16 / (int64_t)type_bytes(out);
-    problem.a.ld = aligned_ld(in, t->k > 0 ? t->k : 1) + t->more_a * in_unit;
-    problem.b.ld = aligned_ld(in, t->k > 0 ? t->k : 1) + t->more_b * in_unit;
+    const int64_t a_unit = 16 / (int64_t)type_bytes(o.type),
+                  b_unit = 16 / (int64_t)type_bytes(o.b_type),
+                  out_unit = 16 / (int64_t)type_bytes(out);
+    problem.a.ld = aligned_ld(o.type, t->k > 0 ? t->k : 1) + t->more_a * a_unit;
+    problem.b.ld = aligned_ld(o.b_type, t->k > 0 ? t->k : 1) + t->more_b * b_unit;
     problem.d.ld = aligned_ld(out, t->n) + t->more_d * out_unit;
     if (t->beta != 0 || t->nan_c)
         problem.c = (struct ptxmm_operand){ .type = out,
@@ -164,8 +175,8 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
         const int64_t gap = t->batch % 2;
         problem.kind = PTXMM_BATCH_STRIDED;
         problem.batch = t->batch;
-        problem.a.batch_stride = gap ? t->m * problem.a.ld + in_unit : 0;
-        problem.b.batch_stride = t->n * problem.b.ld + gap * in_unit;
+        problem.a.batch_stride = gap ? t->m * problem.a.ld + a_unit : 0;
+        problem.b.batch_stride = t->n * problem.b.ld + gap * b_unit;
         problem.d.batch_stride = t->m * problem.d.ld + gap * out_unit;
         if (problem.c.type)
             problem.c.batch_stride = t->m * problem.c.ld + gap * out_unit;
@@ -190,7 +201,7 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, enum p
         snprintf(result->map, sizeof result->map, "%s%s", report, *report ? "\n" : "");
     } else {
         struct check_result check;
-        const bool exact = fill_is_exact(t->fill) && t->alpha == (float)(int)t->alpha &&
+        const bool exact = fill_is_exact_in(t->fill, k, t->k) && t->alpha == (float)(int)t->alpha &&
                            t->beta == (float)(int)t->beta;
         result->right = product_check(&p, exact, seed, &check, result->map, sizeof result->map);
         result->units = check.max_units;
@@ -236,8 +247,8 @@ static void show_progress(struct sweep *w, const char *kernel, const struct tria
     w->progress_width = n;
 }
 
-static void record(struct sweep *w, const struct ptxmm_kernel_info *k, enum ptxmm_type in,
-                   enum ptxmm_type out, const struct trial *t, const struct outcome *r)
+static void record(struct sweep *w, const struct ptxmm_kernel_info *k, const struct types *types,
+                   const struct trial *t, const struct outcome *r)
 {
     w->done++;
     if (r->right) {
@@ -252,20 +263,22 @@ static void record(struct sweep *w, const struct ptxmm_kernel_info *k, enum ptxm
     table_add(&w->table, "%s", r->words);
     json_array_append_new(
         w->failures,
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:i, s:s}", "kernel", k->name,
-                  "type", type_name(in), "out_type", type_name(out), "m", (json_int_t)t->m, "n",
-                  (json_int_t)t->n, "k", (json_int_t)t->k, "data", fill_name(t->fill), "alpha",
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:i, s:s}", "kernel", k->name,
+                  "type", type_name(types->a), "b_type", type_name(types->b), "out_type",
+                  type_name(types->out), "m", (json_int_t)t->m, "n", (json_int_t)t->n, "k", (json_int_t)t->k, "data", fill_name(t->fill), "alpha",
                   (double)t->alpha, "beta", (double)t->beta, "sms", t->sms, "words", r->words));
 }
 
-/* The types that a kernel takes: one pair, or both of the 16-bit types in turn. */
-static int types_of(const struct ptxmm_kernel_info *k, enum ptxmm_type in[2],
-                    enum ptxmm_type out[2])
+/* The types that a kernel takes: its own, and where it leaves that open both of the 16-bit types in
+ * turn. */
+static int types_of(const struct ptxmm_kernel_info *k, struct types types[2])
 {
-    const int count = k->a == PTXMM_BF16_OR_F16 ? 2 : 1;
+    const enum ptxmm_type open = PTXMM_BF16_OR_F16;
+    const int count = k->a == open || k->d == open ? 2 : 1;
     for (int i = 0; i < count; i++) {
-        in[i] = count == 1 ? k->a : i ? PTXMM_F16 : PTXMM_BF16;
-        out[i] = k->d == PTXMM_BF16_OR_F16 ? in[i] : k->d;
+        const enum ptxmm_type half = i ? PTXMM_F16 : PTXMM_BF16;
+        types[i] = (struct types){ .a = k->a == open ? half : k->a, .b = k->b == open ? half : k->b,
+                                   .out = k->d == open ? half : k->d };
     }
     return count;
 }
@@ -280,17 +293,17 @@ static void sweep_kernel(struct sweep *w, const struct ptxmm_kernel_info *k, boo
 {
     struct trials trials = { 0 };
     make_trials(&trials, k, w->options->full, !gpu_is_emulator(&w->session->gpu));
-    enum ptxmm_type in[2], out[2];
-    const int types = types_of(k, in, out);
+    struct types types[2];
+    const int count = types_of(k, types);
     if (count_only)
-        w->total += types * (int64_t)trials.count;
-    for (int i = 0; !count_only && i < types; i++)
+        w->total += count * (int64_t)trials.count;
+    for (int i = 0; !count_only && i < count; i++)
         for (size_t j = 0; j < trials.count && !w->lost; j++) {
             struct outcome outcome;
             show_progress(w, k->name, &trials.list[j]);
-            try_one(w->session, k, in[i], out[i], &trials.list[j], w->options->workspace,
+            try_one(w->session, k, &types[i], &trials.list[j], w->options->workspace,
                     w->options->seed + j, &outcome);
-            record(w, k, in[i], out[i], &trials.list[j], &outcome);
+            record(w, k, &types[i], &trials.list[j], &outcome);
             w->lost = outcome.lost;
         }
     if (trials.failed)

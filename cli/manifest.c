@@ -157,14 +157,20 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     put(o, "products", json_string("exact"));
     put(o, "accumulator", json_string(type_name(k->accumulator)));
     put(o, "step",
-        json_string("16 products and the accumulator, each cut 25 bits below the largest exponent "
-                    "among them, added "
-                    "exactly, the sum cut to 24 bits"));
+        json_string(type_is_fp8(k->a)
+                        ? "32 products and the accumulator, each cut 13 bits below the largest "
+                          "exponent among them, added exactly, the sum cut to 14 bits"
+                        : "16 products and the accumulator, each cut 25 bits below the largest "
+                          "exponent among them, added exactly, the sum cut to 24 bits"));
     const bool split = k->algorithm == PTXMM_SPLIT;
     put(o, "order",
         json_string(split ? "K ascending within each part, one chain of steps"
                           : "K ascending, one chain of steps"));
-    put(o, "promotion_interval", json_null());
+    put(o, "promotion_interval", k->promotion ? json_integer(k->promotion) : json_null());
+    if (k->promotion)
+        put(o, "promotion",
+            json_string("the sum of so many products of K starts at 0 and is added to one in f32, "
+                        "rounded to nearest even"));
     put(o, "partials",
         json_string(split ? "K in cluster * groups parts of equal length, up to a slice; sums in f32 "
                             "are added by rank within a cluster, then by group, rounded to nearest "

@@ -17,7 +17,7 @@
 enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
     KEY_M, KEY_N, KEY_K, KEY_BATCH, KEY_STRIDE_A, KEY_STRIDE_B, KEY_STRIDE_C, KEY_STRIDE_D,
-    KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_OUT_TYPE, KEY_ARCH,
+    KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_ARCH,
     KEY_KERNEL, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
@@ -44,9 +44,14 @@ enum key {
     { "n", KEY_N, "COLUMNS", 0, "columns of B and D", IN_ORDER },                                  \
     { "k", KEY_K, "DEPTH", 0, "columns of A, rows of B", IN_ORDER }
 #define TYPES                                                                                      \
-    { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16 or f16 (default bf16)", IN_ORDER },           \
+    { "type", KEY_TYPE, "TYPE", 0, "of A and B: bf16, f16, e4m3 or e5m2 (default bf16)",           \
+      IN_ORDER },                                                                                  \
+    { "b-type", KEY_B_TYPE, "TYPE", 0, "of B, where it is another one", IN_ORDER },                \
     { "out-type", KEY_OUT_TYPE, "TYPE", 0,                                                         \
-      "of D and C: bf16, f16 or f32 (default: that of A and B)", IN_ORDER }
+      "of D and C: bf16, f16 or f32 (default: that of A and B, bf16 for e4m3 and e5m2)",           \
+      IN_ORDER },                                                                                  \
+    { "accumulate", KEY_ACCUMULATE, "HOW", 0,                                                      \
+      "default, or fast: e4m3 and e5m2 may be summed in fewer bits than f32 has", IN_ORDER }
 #define LEADING                                                                                    \
     { "lda", KEY_LDA, "ELEMENTS", 0,                                                               \
       "distance between rows of A in memory (default: the least of 16-byte steps)", IN_ORDER },    \
@@ -246,8 +251,17 @@ static float factor(struct reader *r, int key, const char *text)
 
 static void read_type(struct reader *r, int key, const char *text, enum ptxmm_type *type)
 {
-    if (!type_parse(text, type) || (key == KEY_TYPE && *type == PTXMM_F32))
-        must_be(r, key, text, key == KEY_TYPE ? "bf16 or f16" : "bf16, f16 or f32");
+    const bool is_output = key == KEY_OUT_TYPE;
+    if (!type_parse(text, type) || (is_output ? type_is_fp8(*type) : *type == PTXMM_F32))
+        must_be(r, key, text, is_output ? "bf16, f16 or f32" : "bf16, f16, e4m3 or e5m2");
+}
+
+static void read_accumulate(struct reader *r, int key, const char *text)
+{
+    if (strcmp(text, "default") && strcmp(text, "fast"))
+        must_be(r, key, text, "default or fast");
+    r->options->accumulate =
+        strcmp(text, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
 }
 
 static void read_arch(struct reader *r, const char *text)
@@ -296,7 +310,9 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_LDC: o->ldc = whole(r, key, text, 1, INT64_MAX); break;
     case KEY_LDD: o->ldd = whole(r, key, text, 1, INT64_MAX); break;
     case KEY_TYPE: read_type(r, key, text, &o->type); break;
+    case KEY_B_TYPE: read_type(r, key, text, &o->b_type); break;
     case KEY_OUT_TYPE: read_type(r, key, text, &o->out_type); break;
+    case KEY_ACCUMULATE: read_accumulate(r, key, text); break;
     case KEY_ARCH: read_arch(r, text); break;
     case KEY_KERNEL: read_kernel(r, text); break;
     case KEY_WORKSPACE: o->workspace = whole(r, key, text, 0, INT64_MAX); break;

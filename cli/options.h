@@ -19,7 +19,8 @@ struct options {
     int64_t lda, ldb, ldc, ldd;   /* 0: not given */
     int64_t batch;                /* -1: not given, and no batch */
     int64_t stride_a, stride_b, stride_c, stride_d; /* between its matrices; -1: not given */
-    enum ptxmm_type type, out_type; /* PTXMM_TYPE_NONE: not given */
+    enum ptxmm_type type, b_type, out_type; /* PTXMM_TYPE_NONE: not given */
+    enum ptxmm_accumulate accumulate;
     const char *arch;             /* "sm90" or "sm100"; NULL: not given */
     const char *kernel;
     int64_t sms;                  /* 0: all */

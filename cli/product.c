@@ -6,13 +6,14 @@
 int product_leading(struct options *o)
 {
     o->type = o->type ? o->type : PTXMM_BF16;
-    o->out_type = o->out_type ? o->out_type : o->type;
+    o->b_type = o->b_type ? o->b_type : o->type;
+    o->out_type = o->out_type ? o->out_type : type_is_fp8(o->type) ? PTXMM_BF16 : o->type;
     const struct {
         const char *name, *what;
         int64_t *ld, columns;
         enum ptxmm_type type;
     } all[4] = { { "lda", "K", &o->lda, o->k, o->type },
-                 { "ldb", "K", &o->ldb, o->k, o->type },
+                 { "ldb", "K", &o->ldb, o->k, o->b_type },
                  { "ldc", "N", &o->ldc, o->n, o->out_type },
                  { "ldd", "N", &o->ldd, o->n, o->out_type } };
     const struct {
@@ -46,8 +47,9 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
         .n = o->n,
         .k = o->k,
         .a = { .type = o->type, .ld = o->lda },
-        .b = { .type = o->type, .ld = o->ldb },
+        .b = { .type = o->b_type, .ld = o->ldb },
         .d = { .type = o->out_type, .ld = o->ldd },
+        .accumulate = o->accumulate,
         .prefer = { .kernel = o->kernel,
                     .sm_budget = (int)o->sms,
                     .workspace_limit = o->workspace },
@@ -197,8 +199,10 @@ bool product_download(struct product *p)
 bool product_check(const struct product *p, bool exact, uint64_t seed, struct check_result *result,
                    char *text, size_t size)
 {
+    const struct ptxmm_kernel_info *kernel = ptxmm_plan_info(p->plan)->candidate.kernel;
     const struct check_batch check = { .a = &p->a, .b = &p->b, .c = p->c.whole.base ? &p->c : NULL,
                                        .d = &p->d, .alpha = p->alpha, .beta = p->beta,
+                                       .promotion = kernel ? kernel->promotion : 0,
                                        .exact = exact, .seed = seed };
     char where[256];
     size_t used = 0;

@@ -104,6 +104,7 @@ json_t *report_kernel(const struct ptxmm_kernel_info *k)
     put(o, "min_driver", json_integer(k->min_driver));
     put(o, "deterministic", json_boolean(k->deterministic));
     put(o, "batch_invariant", json_boolean(k->batch_invariant));
+    put(o, "promotion", k->promotion ? json_integer(k->promotion) : json_null());
     return o;
 }
 

@@ -204,9 +204,13 @@ enum ptxmm_problem_kind {
 };
 
 enum ptxmm_accumulate {
-    PTXMM_ACCUMULATE_DEFAULT = 0, /* f32 for floating types (fp8: promoted every 128 of K), s32 for integers */
-    PTXMM_ACCUMULATE_FAST = 1     /* fp8 on sm90: the tensor core's own 13-bit accumulation throughout */
+    PTXMM_ACCUMULATE_DEFAULT = 0, /* f32 for floating types, s32 for integers */
+    PTXMM_ACCUMULATE_FAST = 1     /* fp8 on sm90: the tensor core's own sum is precise enough */
 };
+/* Hopper's tensor cores keep 13 fraction bits of a sum of fp8 products. By default that sum runs over 128 elements of K and is then
+ * added to one in f32. FAST allows kernels that let it run over all of K: faster for large products, and D's error grows with K (docs/
+ * numerics.md). It allows and does not demand: kernels that add in f32 remain candidates. Other types know no difference. It is what
+ * CUBLASLT_MATMUL_DESC_FAST_ACCUM = 1 asks of cuBLASLt, whose default is 0 too. */
 
 enum ptxmm_vector { PTXMM_VECTOR_NONE = 0, PTXMM_PER_ROW = 1, PTXMM_PER_COLUMN = 2 };
 

@@ -57,6 +57,11 @@ const char *problem_kind_name(enum ptxmm_problem_kind kind)
     return (size_t)kind < COUNT(kinds) ? kinds[kind] : "unknown";
 }
 
+const char *problem_accumulate_name(enum ptxmm_accumulate accumulate)
+{
+    return accumulate == PTXMM_ACCUMULATE_FAST ? "FAST" : "DEFAULT";
+}
+
 const char *problem_scale_name(enum ptxmm_scale_mode mode)
 {
     return (size_t)mode < COUNT(scales) ? scales[mode] : "unknown";

@@ -20,6 +20,7 @@ const char *problem_type_name(enum ptxmm_type type); /* "BF16" */
 const char *problem_layout_name(enum ptxmm_layout layout,
                                 int is_output);              /* "K_MAJOR"; of C and D "ROW_MAJOR" */
 const char *problem_kind_name(enum ptxmm_problem_kind kind); /* "BATCH_POINTERS" */
+const char *problem_accumulate_name(enum ptxmm_accumulate accumulate); /* "FAST" */
 const char *problem_scale_name(enum ptxmm_scale_mode mode);  /* "BLOCK_1X128" */
 
 /* The operand `which` ('a', 'b', 'c', 'd' or 'x' for aux) of a checked problem. */

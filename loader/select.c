@@ -104,8 +104,11 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
                         ", the size of a cluster", name, field, has, needs);
     case PTXMM_REASON_IMAGE:
         return snprintf(text, size, "%s: its image is missing or damaged", name);
-    case PTXMM_REASON_EPILOGUE:
     case PTXMM_REASON_ACCUMULATE:
+        return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
+                        problem_accumulate_name((enum ptxmm_accumulate)has),
+                        problem_accumulate_name((enum ptxmm_accumulate)needs));
+    case PTXMM_REASON_EPILOGUE:
     case PTXMM_REASON_DETERMINISM:
     case PTXMM_REASON_WORKSPACE: break;
     }
@@ -162,9 +165,6 @@ static int reject_kind(struct ptxmm_candidate *candidate, const struct ptxmm_pro
 {
     if (problem->kind != PTXMM_DENSE && problem->kind != PTXMM_BATCH_STRIDED)
         return reject(candidate, PTXMM_REASON_KIND, "kind", problem->kind, PTXMM_DENSE);
-    if (problem->accumulate != PTXMM_ACCUMULATE_DEFAULT)
-        return reject(candidate, PTXMM_REASON_ACCUMULATE, "accumulate", problem->accumulate,
-                      PTXMM_ACCUMULATE_DEFAULT);
     return 0;
 }
 
@@ -192,6 +192,15 @@ static int reject_types(struct ptxmm_candidate *candidate, const struct ptxmm_pr
         if (!is_type(types[i].has, types[i].needs))
             return reject(candidate, PTXMM_REASON_TYPE, types[i].field, types[i].has,
                           types[i].needs);
+    return 0;
+}
+
+/* Fast accumulation is allowed, never demanded. */
+static int reject_accumulate(struct ptxmm_candidate *candidate, const struct ptxmm_problem *problem)
+{
+    if (kernels_is_fast(candidate->kernel) && problem->accumulate != PTXMM_ACCUMULATE_FAST)
+        return reject(candidate, PTXMM_REASON_ACCUMULATE, "accumulate", problem->accumulate,
+                      PTXMM_ACCUMULATE_FAST);
     return 0;
 }
 
@@ -298,8 +307,8 @@ static void judge(const struct ptxmm_device *device, const struct ptxmm_problem 
 {
     if (!reject_device(candidate, device) && !reject_preferences(candidate, &problem->prefer) &&
         !reject_kind(candidate, problem) && !reject_types(candidate, problem) &&
-        !reject_layouts(candidate, problem) && !reject_epilogue(candidate, &problem->epilogue) &&
-        !reject_sizes(candidate, problem))
+        !reject_accumulate(candidate, problem) && !reject_layouts(candidate, problem) &&
+        !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem))
         timing_predict(device, problem, candidate);
 }
 

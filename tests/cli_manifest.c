@@ -120,7 +120,9 @@ static int clean(void **state)
 
 static const char *type_word(const char *column)
 {
-    return strcmp(column, "h16") ? column : "bf16_or_f16";
+    return strcmp(column, "h16") == 0        ? "bf16_or_f16"
+           : strcmp(column, "promoted") == 0 ? "f32"
+                                             : column;
 }
 
 static void rows_agree(void **state)
@@ -146,6 +148,10 @@ static void rows_agree(void **state)
             assert_string_equal(text_at(kernel, types[j]), type_word(column[4 + j]));
         for (int j = 0; j < 4; j++)
             assert_int_equal(number_at(kernel, sizes[j]), atoi(column[8 + j]));
+        if (strcmp(column[6], "promoted"))
+            assert_true(json_is_null(at(kernel, "precision.promotion_interval")));
+        else
+            assert_int_equal(number_at(kernel, "precision.promotion_interval"), atoi(column[10]));
         assert_int_equal(json_integer_value(json_array_get(at(kernel, "launch.block"), 0)), atoi(column[12]));
         assert_int_equal(number_at(kernel, "launch.cluster"), atoi(column[13]));
         assert_int_equal(number_at(kernel, "launch.dynamic_shared_bytes"), atoi(column[count - 1]));
@@ -176,7 +182,10 @@ static void maps_agree(void **state)
         split(rows[i], column);
         for (int operand = 0; operand < 3; operand++) {
             static const char *const maps[] = { "tensor_maps.map_a", "tensor_maps.map_b", "tensor_maps.map_d" };
-            const int bytes = strcmp(column[operand == 2 ? 7 : 4 + operand], "f32") ? 2 : 4;
+            const char *type = column[operand == 2 ? 7 : 4 + operand];
+            const int bytes = strcmp(type, "f32") == 0                                  ? 4
+                              : strcmp(type, "e4m3") == 0 || strcmp(type, "e5m2") == 0 ? 1
+                                                                                       : 2;
             const int cluster = atoi(column[13]);
             const int outer = operand == 2 ? 64 : atoi(column[8 + operand]) / cluster;
             json_t *map = at(kernel, maps[operand]);

@@ -99,6 +99,7 @@ static bool make(struct batch_run *run, enum ptxmm_type wanted)
         .b = { .type = b, .ld = run->b.ld, .batch_stride = run->b.apart },
         .c = { .type = d, .ld = run->cm.ld, .batch_stride = run->cm.apart },
         .d = { .type = d, .ld = run->d.ld, .batch_stride = run->d.apart },
+        .accumulate = gemm_accumulate(kernel_of_batch),
         .alpha_on_device = c->on_device, .beta_on_device = c->on_device,
         .prefer = { .kernel = kernel_of_batch->name, .sm_budget = c->sm_budget, .workspace_limit = c->workspace_limit },
     };
@@ -188,7 +189,8 @@ static bool judge(struct batch_run *run)
         if (counters[i]) return failed(run, "the workspace's counters are not zero again");
     const struct check_batch check = {
         .a = &run->a, .b = &run->b, .c = c->beta != 0 ? &run->cm : NULL, .d = &run->d, .alpha = c->alpha,
-        .beta = c->beta, .exact = fill_is_exact(c->fill), .seed = topic_rig.seed, .block_work = (int64_t)1 << 31,
+        .beta = c->beta, .promotion = kernel_of_batch->promotion,
+        .exact = fill_is_exact_in(c->fill, kernel_of_batch, c->k), .seed = topic_rig.seed, .block_work = (int64_t)1 << 31,
     };
     struct check_result result;
     check_all(&check, &result);
@@ -271,7 +273,7 @@ static void try_all(const struct batch_case *cases, size_t count)
 
 void topic_batches(void **state)
 {
-    const struct ptxmm_kernel_info *k = kernel_of_batch = topic_begin(state);
+    const struct ptxmm_kernel_info *k = kernel_of_batch = topic_begin_once(state);
     const int64_t tm = k->tile_m, tn = k->tile_n, tk = k->tile_k;
     const enum matrix_fill ints = FILL_SMALL_INT;
     const struct batch_case cases[] = {
@@ -317,8 +319,8 @@ void topic_batches(void **state)
 /* Matrices 3,221,225,472 elements apart: only two of each exist, with nothing between them that anybody needs. */
 void topic_far_batches(void **state)
 {
-    enum { M = 130, N = 72, K = 72 };
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    enum { M = 130, N = 72, K = 80 };
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     if (!topic_rig.full) topic_skip("32 GB of device memory are for PTXMM_TEST=full");
     struct gpu *gpu = &topic_rig.gpu;
     const int64_t apart = INT64_C(3221225472);
@@ -348,7 +350,7 @@ void topic_far_batches(void **state)
         .kind = PTXMM_BATCH_STRIDED, .m = M, .n = N, .k = K, .batch = 2,
         .a = { .type = a_type, .batch_stride = apart }, .b = { .type = b_type },
         .c = { .type = d_type, .batch_stride = apart }, .d = { .type = d_type, .batch_stride = apart },
-        .prefer.kernel = kernel->name,
+        .accumulate = gemm_accumulate(kernel), .prefer.kernel = kernel->name,
     };
     const struct ptxmm_arguments arguments = { .a = at_a, .b = at_b, .c = at_c, .d = at_d, .alpha = 1, .beta = 1 };
     struct ptxmm_plan *plan = NULL;

@@ -138,6 +138,11 @@ enum ptxmm_type gemm_type_d(const struct gemm_case *c)
     return concrete(c->kernel->d, c->d);
 }
 
+enum ptxmm_accumulate gemm_accumulate(const struct ptxmm_kernel_info *kernel)
+{
+    return type_is_fp8(kernel->a) && !kernel->promotion ? PTXMM_ACCUMULATE_FAST : PTXMM_ACCUMULATE_DEFAULT;
+}
+
 /* Elements between rows of a matrix with `cols` columns: 16-byte aligned, with `pad` more units. */
 static int64_t leading(enum ptxmm_type type, int64_t cols, int64_t pad)
 {
@@ -343,6 +348,7 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .b = { .type = run->b.type, .ld = run->b.ld },
         .c = { .type = c->with_c ? run->cm.type : PTXMM_TYPE_NONE, .ld = run->cm.ld },
         .d = { .type = run->d.type, .ld = run->d.ld },
+        .accumulate = gemm_accumulate(c->kernel),
         .alpha_on_device = alpha_there,
         .beta_on_device = beta_there,
         .prefer = { .kernel = c->kernel->name, .sm_budget = c->sm_budget,
@@ -476,7 +482,8 @@ bool gemm_judge(struct rig *rig, struct gemm_run *run)
     const struct check_problem problem = {
         .a = &run->a, .b = &run->b, .c = c->beta != 0 && c->with_c ? &run->cm : NULL, .d = &run->d,
         .alpha = c->alpha, .beta = c->beta,
-        .exact = fill_is_exact(c->fill) && c->alpha == rintf(c->alpha * 2) / 2 && c->beta == rintf(c->beta * 2) / 2,
+        .promotion = c->kernel->promotion,
+        .exact = fill_is_exact_in(c->fill, c->kernel, c->k) && c->alpha == rintf(c->alpha * 2) / 2 && c->beta == rintf(c->beta * 2) / 2,
         .seed = c->seed, .block_work = (int64_t)1 << 31,
     };
     struct check_result result;

@@ -50,7 +50,7 @@ enum c_content { C_NORMAL, C_NAN, C_IS_D }; /* IS_D: C and D are one buffer, fil
 struct gemm_case {
     const struct ptxmm_kernel_info *kernel;
     int64_t m, n, k;
-    enum ptxmm_type a, b, d; /* for kernels that take bf16 or f16; NONE: bf16. Other kernels have their own type */
+    enum ptxmm_type a, b, d; /* where the kernel takes bf16 or f16; NONE: bf16. Elsewhere it has its own type */
     int64_t pad_a, pad_b, pad_c, pad_d; /* 16-byte units between rows beyond what alignment asks for */
     enum matrix_fill fill;
     uint64_t seed;
@@ -72,6 +72,9 @@ struct gemm_case {
 enum ptxmm_type gemm_type_a(const struct gemm_case *c);
 enum ptxmm_type gemm_type_b(const struct gemm_case *c);
 enum ptxmm_type gemm_type_d(const struct gemm_case *c);
+
+/* What a problem must ask for to get this kernel. */
+enum ptxmm_accumulate gemm_accumulate(const struct ptxmm_kernel_info *kernel);
 
 /* "sm90_gemm_bf16_128x256 M=129 N=70 K=200 lda=200 ... seed=1": enough to run it again. Returns text. */
 const char *gemm_describe(const struct gemm_case *c, char *text, size_t size);

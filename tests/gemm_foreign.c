@@ -73,9 +73,10 @@ static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
 static bool encode(struct gpu *gpu, struct ptxmm_tensor_map *map, const struct matrix *x, CUdeviceptr address,
                    uint64_t inner, uint32_t box_rows, uint64_t batch, int64_t apart)
 {
-    const CUtensorMapDataType type = x->type == PTXMM_BF16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                     : x->type == PTXMM_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                            : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    const CUtensorMapDataType type = x->type == PTXMM_BF16    ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                     : x->type == PTXMM_F16   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                     : type_is_fp8(x->type)   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     const cuuint64_t dims[3] = { inner, (cuuint64_t)x->rows, batch };
     const cuuint64_t strides[2] = { (cuuint64_t)x->ld * x->size, (cuuint64_t)apart * x->size };
     const cuuint32_t box[3] = { (cuuint32_t)(128 / x->size), box_rows, 1 }, steps[3] = { 1, 1, 1 };

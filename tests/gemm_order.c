@@ -41,7 +41,7 @@ static bool capture(struct gemm_run *run, CUstream stream, CUgraphExec *exec, si
 void topic_graphs(void **state)
 {
     enum { VARIANTS = 4 };
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     struct gpu *gpu = &topic_rig.gpu;
     if (!gpu->StreamBeginCapture || !gpu->StreamEndCapture || !gpu->GraphGetNodes || !gpu->GraphNodeGetType ||
         !gpu->GraphInstantiateWithFlags || !gpu->GraphLaunch || !gpu->GraphExecDestroy || !gpu->GraphDestroy)
@@ -82,7 +82,7 @@ void topic_graphs(void **state)
 
 void topic_two_streams(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     struct gpu *gpu = &topic_rig.gpu;
     struct gemm_case cases[2];
     struct gemm_run eager[2] = { 0 }, run[2] = { 0 };
@@ -139,7 +139,7 @@ static bool run_chain(struct gemm_run *run, int length, bool through_a, bool wai
 
 void topic_chains(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const int length = topic_rig.full ? 101 : 3;
     for (int through_a = 0; through_a < 2; through_a++) {
         const struct gemm_case types = { .kernel = kernel };
@@ -194,7 +194,7 @@ int topic_foreign_child(const char *mistake_name, const char *kernel_name)
 
 void topic_foreign(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     struct gemm_case c = topic_case(kernel, kernel->tile_m + 1, 70, kernel->tile_k + 8, FILL_SMALL_INT);
     struct gemm_run run;
     CUresult launched = CUDA_SUCCESS;

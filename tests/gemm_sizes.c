@@ -61,7 +61,7 @@ void topic_widths(void **state)
 /* Leading dimensions beyond the row, each operand by itself and all together. */
 void topic_padding(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const int64_t tn = kernel->tile_n, widths_[] = { 70, tn, tn + 6 };
     struct tally tally = { 0 };
     for (size_t i = 0; i < LENGTH(widths_); i++) {
@@ -84,7 +84,7 @@ void topic_padding(void **state)
 /* More tiles than CTAs: rings and accumulators carry over from tile to tile. */
 void topic_many_tiles(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k;
     struct tally tally = { 0 };
     struct gemm_case c = topic_case(kernel, 2 * tm + 1, tn + 9, tk + 8, FILL_SMALL_INT);
@@ -140,9 +140,9 @@ void topic_beyond_32_bits(void **state)
         gpu_free(gpu, d);
         topic_skip(gpu->error);
     }
-    uint16_t one;
-    type_store(a_type, &one, 1);
-    bool ok = gpu_ok(gpu, gpu->MemsetD32(a, (uint32_t)one << 16 | one, a_bytes / 4), "cuMemsetD32") &&
+    uint32_t ones;
+    for (size_t i = 0; i < sizeof ones; i += type_bytes(a_type)) type_store(a_type, (unsigned char *)&ones + i, 1);
+    bool ok = gpu_ok(gpu, gpu->MemsetD32(a, ones, a_bytes / 4), "cuMemsetD32") &&
               gpu_ok(gpu, gpu->MemsetD8(d, 0xff, d_bytes + BEHIND), "cuMemsetD8");
     struct matrix as[LENGTH(windows)] = { 0 }, bm, out;
     assert_true(matrix_create(&bm, b_type, COLS, COLS, COLS, MATRIX_INPUT));
@@ -156,7 +156,8 @@ void topic_beyond_32_bits(void **state)
     }
 
     const struct ptxmm_problem problem = { .m = rows, .n = COLS, .k = COLS, .a.type = a_type, .b.type = b_type,
-                                           .d.type = d_type, .prefer.kernel = kernel->name };
+                                           .d.type = d_type, .accumulate = gemm_accumulate(kernel),
+                                           .prefer.kernel = kernel->name };
     const struct ptxmm_arguments arguments = { .a = a, .b = b, .d = d, .alpha = 1 };
     struct ptxmm_plan *plan = NULL;
     struct ptxmm_error error = { .text = "" };
@@ -195,7 +196,7 @@ void topic_beyond_32_bits(void **state)
  * that. */
 void topic_exact_end(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k;
     const struct {
         int64_t m, n, k;

@@ -31,7 +31,7 @@ static bool launch_split(const struct gemm_case *c, const struct foreign_split *
 
 static const struct ptxmm_kernel_info *begin_split(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     if (kernel->algorithm != PTXMM_SPLIT) topic_skip("the kernel does not split K");
     return kernel;
 }

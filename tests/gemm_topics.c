@@ -1,6 +1,8 @@
 /* gemm_topics.c -- what the topics share. */
 #include "gemm_topics.h"
 
+#include <string.h>
+
 struct rig topic_rig;
 
 const struct ptxmm_kernel_info *topic_begin(void **state)
@@ -14,6 +16,25 @@ const struct ptxmm_kernel_info *topic_begin(void **state)
         skip();
     }
     if (!rig_revive(&topic_rig)) fail_msg("the context is lost to an earlier test's fault and could not be made anew");
+    return kernel;
+}
+
+/* Are x and y one text but for the types of A and B? */
+static bool is_sibling(const struct ptxmm_kernel_info *x, const struct ptxmm_kernel_info *y)
+{
+    return strcmp(x->target, y->target) == 0 && x->algorithm == y->algorithm && x->schedule == y->schedule &&
+           type_bytes(x->a) == type_bytes(y->a) && x->d == y->d && x->promotion == y->promotion &&
+           x->tile_m == y->tile_m && x->tile_n == y->tile_n && x->stages == y->stages && x->cluster == y->cluster;
+}
+
+const struct ptxmm_kernel_info *topic_begin_once(void **state)
+{
+    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    for (size_t i = 0; !topic_rig.full && ptxmm_kernel(i) != kernel; i++)
+        if (is_sibling(ptxmm_kernel(i), kernel)) {
+            print_message("    skipped: quick tests try this with %s\n", ptxmm_kernel(i)->name);
+            skip();
+        }
     return kernel;
 }
 

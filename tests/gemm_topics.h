@@ -40,6 +40,9 @@ extern struct rig topic_rig;
 
 /* The test's kernel. Skips, with the reason, where it cannot run; fails when an earlier fault cannot be undone. */
 const struct ptxmm_kernel_info *topic_begin(void **state);
+/* The same, for topics that do not look at how numbers are multiplied: of kernels that differ in the types of A and B alone, quick
+ * tests run the first, and skip the others. */
+const struct ptxmm_kernel_info *topic_begin_once(void **state);
 void topic_skip(const char *why);
 
 /* Counts failures; after a few the rest of a topic says nothing new. */

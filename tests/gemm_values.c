@@ -119,7 +119,7 @@ void topic_mixed_types(void **state)
 /* K = 0 is beta * C, or exactly 0; no rows or no columns is success and nothing is launched. */
 void topic_nothing(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     struct tally tally = { 0 };
     for (int beta = 0; beta < 3; beta++) {
         struct gemm_case c = topic_case(kernel, kernel->tile_m + 2, 70, 0, FILL_NORMAL);
@@ -138,6 +138,7 @@ void topic_nothing(void **state)
             .a.type = gemm_type_a(&types),
             .b.type = gemm_type_b(&types),
             .d.type = gemm_type_d(&types),
+            .accumulate = gemm_accumulate(kernel),
             .prefer.kernel = kernel->name,
         };
         const struct ptxmm_arguments arguments = { .alpha = 1 };
@@ -172,7 +173,7 @@ static bool topic_equal(const struct gemm_case *x, const struct gemm_case *y)
 
 void topic_repeats(void **state)
 {
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const int count = topic_rig.full ? 200 : 3;
     const struct gemm_case c = topic_case(kernel, 2 * kernel->tile_m + 1, (topic_rig.full ? 3 : 0) * kernel->tile_n + 9,
                                      (topic_rig.full ? 12 : 1) * kernel->tile_k + 9, FILL_NORMAL);
@@ -196,7 +197,7 @@ void topic_repeats(void **state)
 void topic_budgets(void **state)
 {
     static const int list[] = { 1, 2, 7, 78, 131 };
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     const struct gemm_case all = topic_case(kernel, (topic_rig.full ? 5 : 2) * kernel->tile_m + 3,
                                             (topic_rig.full ? 3 : 1) * kernel->tile_n + 7,
                                             (topic_rig.full ? 9 : 1) * kernel->tile_k + 9, FILL_NORMAL);
@@ -214,7 +215,7 @@ void topic_budgets(void **state)
 void topic_batch_invariance(void **state)
 {
     static const int64_t ms[] = { 1, 17, 33, 128, 257, 2, 1024 };
-    const struct ptxmm_kernel_info *kernel = topic_begin(state);
+    const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
     if (!kernel->batch_invariant) topic_skip("the kernel does not promise it");
     const int64_t size = topic_rig.full ? 2048 : 136;
     bool ok = true;
