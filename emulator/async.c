@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy.h"
 #include "state.h"
 #include "tcgen.h"
 #include "valid.h"
@@ -336,6 +337,8 @@ void async_cta_close(struct cta *cta)
     memset(c->gave_up, 0, sizeof c->gave_up);
     memset(c->told, 0, sizeof c->told);
     c->incoming = 0;
+    proxy_close(c->proxy);
+    c->proxy = NULL;
     c->acquired.count = 0;
     c->next = a->spare;
     a->spare = c;
@@ -504,6 +507,7 @@ bool async_claim(struct machine *m, const struct site *at, struct cta *cta, uint
         return false;
     }
     mbar_overwrite(&cta->async->bars, offset, bytes);
+    proxy_claimed(cta, offset, bytes);
     return true;
 }
 

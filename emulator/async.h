@@ -108,6 +108,7 @@ struct async_maps {
     unsigned count, capacity;
 };
 
+struct proxy_cta;
 struct wgmma_unit;
 struct tcgen_unit;
 
@@ -120,6 +121,7 @@ struct async_cta {
     uint32_t gave_up[CTA_WARPS];    /* lanes whose try_wait returns false next */
     uint32_t told[CTA_WARPS];       /* and true: their phase completed while they were parked */
     unsigned incoming;              /* copies in flight into this CTA's memory */
+    struct proxy_cta *proxy;        /* NULL without the rule strict-proxy */
     struct async_maps acquired;
     struct async_cta *next;         /* in the list of spare ones */
 };

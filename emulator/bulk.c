@@ -5,6 +5,7 @@
 
 #include "async.h"
 #include "exec.h"
+#include "proxy.h"
 #include "reduce.h"
 #include "valid.h"
 
@@ -223,7 +224,7 @@ static bool source(struct warp *w, const struct inst *in, unsigned lane, struct 
     }
     b->from = src.cta;
     b->source = src.offset;
-    return true;
+    return proxy_reads(w->m, &b->job.site, b->from, 1u << w->id, b->source, b->bytes);
 }
 
 static bool global_destination(struct warp *w, const struct inst *in, unsigned lane,

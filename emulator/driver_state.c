@@ -62,7 +62,12 @@ static bool read_rules(unsigned *out)
         const char *word;
         unsigned bit;
     } rules[] = {
-        {"assume", RULE_ASSUME}, {"strict-cp", RULE_STRICT_CP}, {"padded-bytes", RULE_PADDED_BYTES},
+        {"assume", RULE_ASSUME}, {"mixed-16bit", RULE_MIXED}, {"padded-bytes", RULE_PADDED_BYTES},
+        {"strict", RULE_STRICT}, {"strict-cp", RULE_STRICT_CP},
+        {"strict-proxy", RULE_STRICT_PROXY}, {"strict-fence", RULE_STRICT_FENCE},
+        {"strict-wait", RULE_STRICT_WAIT}, {"zeros-count", RULE_ZEROS_COUNT},
+        {"no-floor", RULE_NO_FLOOR}, {"normalise", RULE_NORMALISE},
+        {"fp4-zeros-vanish", RULE_FP4_ZEROS_VANISH},
     };
     const char *const all = getenv("PTXMM_EMU_RULES");
 
@@ -74,8 +79,9 @@ static bool read_rules(unsigned *out)
             if (strlen(rules[i].word) == length && !memcmp(rules[i].word, at, length))
                 bit = rules[i].bit;
         if (!bit)
-            return bad("PTXMM_EMU_RULES", all, "words of assume, strict-cp, padded-bytes with "
-                       "commas between");
+            return bad("PTXMM_EMU_RULES", all, "words, with commas between, of assume, mixed-16bit, "
+                       "padded-bytes, strict, strict-cp, strict-proxy, strict-fence, strict-wait, "
+                       "zeros-count, no-floor, normalise, fp4-zeros-vanish");
         *out |= bit;
         at += length + (at[length] == ',');
     }

@@ -5,6 +5,7 @@
  * their local memories. Then bounds, alignment and mbarriers are looked at once for all of them.
  * Where the rule fails, or a check does, each lane goes its own way and the trap finds its lane.
  */
+#include "proxy.h"
 #include "reach.h"
 
 /* ---- one area for all lanes ---- */
@@ -70,6 +71,9 @@ static bool common_area(struct warp *w, enum space space, const uint64_t *at, st
         const uint32_t first = (uint32_t)(least - base);
         if (!async_smem_touch(cta, first, (uint32_t)(most - least) + size, write))
             return false;
+        if (write && proxy_watched(w->m))
+            for (uint32_t left = s.mask; left; left &= left - 1)
+                proxy_wrote(w, cta, (uint32_t)(at[__builtin_ctz(left)] - base), size);
         area->data = cta->bytes;
         area->valid = cta->valid;
         area->origin = base;

@@ -2,6 +2,7 @@
  * Barriers of a CTA and of a cluster, fences, register counts, dependent grids, time.
  */
 #include "exec.h"
+#include "proxy.h"
 
 /* ---- named barriers ----
  * A barrier counts threads. A warp adds its lanes as they come; when all that live have come it is
@@ -272,6 +273,7 @@ enum flow op_fence_mbarrier_init(struct warp *w, const struct inst *in, uint32_t
 
 enum flow op_fence_proxy_async(struct warp *w, const struct inst *in, uint32_t mask)
 {
+    proxy_fenced(w, in);
     return fence(w, in, mask);
 }
 

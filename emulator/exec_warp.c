@@ -2,6 +2,7 @@
  * Instructions of a whole warp: shuffles, votes, elections, 8x8 matrices.
  */
 #include "exec.h"
+#include "proxy.h"
 
 #include "async.h"
 #include "valid.h"
@@ -261,6 +262,8 @@ static bool matrix_rows(struct warp *w, const struct inst *in, const struct oper
             warp_trap_at(w, in, (int)lane, TRAP_MBARRIER_MEMORY, at, "a row of a matrix");
             return false;
         }
+        if (access == ACCESS_WRITE)
+            proxy_wrote(w, rows[lane].cta, rows[lane].offset, 16);
     }
     return true;
 }

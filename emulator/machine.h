@@ -55,6 +55,15 @@ enum machine_rule {
     RULE_ASSUME = 1,            /* do what is assumed instead of an UNVERIFIED trap */
     RULE_STRICT_CP = 2,         /* a tcgen05.cp is not ordered behind its thread's earlier mma */
     RULE_PADDED_BYTES = 4,      /* padded 4- and 6-bit tensor copies count bytes with their gaps */
+    RULE_MIXED = 8,             /* one 16-bit product may have a bf16 and an f16 operand */
+    RULE_STRICT_PROXY = 16,     /* engines read ordinary writes behind fence.proxy.async only */
+    RULE_STRICT_FENCE = 32,     /* tcgen05's own fences are asked for between threads */
+    RULE_STRICT_WAIT = 64,      /* a register of a tcgen05.ld is nothing before wait::ld */
+    RULE_ZEROS_COUNT = 128,     /* switches of struct tensor_rules, for tcgen05 */
+    RULE_NO_FLOOR = 256,
+    RULE_NORMALISE = 512,
+    RULE_FP4_ZEROS_VANISH = 1024,
+    RULE_STRICT = RULE_STRICT_PROXY | RULE_STRICT_FENCE | RULE_STRICT_WAIT,
 };
 
 /* What an observer is told. Every event has an id that grows by one. */

@@ -6,6 +6,7 @@
 
 #include "async.h"
 #include "exec.h"
+#include "proxy.h"
 #include "valid.h"
 
 /* The space an operand really means: parameters of device functions lie in the thread's frame. */
@@ -28,8 +29,11 @@ static inline bool misaligned(struct warp *w, const struct inst *in, unsigned la
 static inline bool meets_mbarrier(struct warp *w, const struct inst *in, unsigned lane,
                                   const struct place *p, unsigned size, bool write)
 {
-    if (async_smem_touch(p->cta, p->offset, size, write))
+    if (async_smem_touch(p->cta, p->offset, size, write)) {
+        if (write)
+            proxy_wrote(w, p->cta, p->offset, size);
         return false;
+    }
     warp_trap_at(w, in, (int)lane, TRAP_MBARRIER_MEMORY, p->offset, "%u bytes of shared memory",
                  size);
     return true;

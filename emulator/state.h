@@ -27,6 +27,7 @@ struct machine {
     uint64_t random;
     uint64_t events;            /* ids given to the observer */
     bool interrupt;             /* an event is due: end the slice */
+    uint64_t proxy_ticks;       /* proxy.c's time */
     bool reap;                  /* perhaps a cluster is over */
     bool trapped;
     struct trap trap;

@@ -103,6 +103,7 @@ void tcgen_cta_close(struct async_cta *c)
         return;
     free(c->tcgen->sides[0].threads);
     free(c->tcgen->sides[1].threads);
+    free(c->tcgen->strict);
     free(c->tcgen);
     c->tcgen = NULL;
 }
@@ -137,6 +138,17 @@ bool tcgen_assume(struct warp *w, const struct inst *in, int lane, const char *f
     warp_trap(w, in, lane, TRAP_UNVERIFIED, "%s: no source confirms what hardware does "
               "(PTXMM_EMU_RULES=assume goes on with what docs/emulator-sm100.md assumes)", words);
     return false;
+}
+
+bool tcgen_reads(struct warp *w, const struct inst *in, unsigned lane, const struct cta *cta,
+                 const struct wgmma_visits *visits)
+{
+    const struct site at = {.cta = w->cta, .inst = in, .warp = (int)w->id, .lane = (int)lane};
+
+    for (unsigned i = 0; i < visits->count; i++)
+        if (!proxy_reads(w->m, &at, cta, 1u << w->id, visits->at[i], 16))
+            return false;
+    return true;
 }
 
 bool tcgen_address(struct warp *w, const struct inst *in, unsigned lane, const struct operand *op,
@@ -347,10 +359,21 @@ bool tcgen_perform(struct machine *m, struct tcgen_op *op)
     return true;
 }
 
+static bool waits_strictly(const struct machine *m)
+{
+    return machine_config(m)->rules & RULE_STRICT_WAIT;
+}
+
 enum flow tcgen_issue(struct warp *w, struct tcgen_op *op)
 {
+    if (!tcgen_strict_issue(w, op)) {
+        async_job_cancel(w->m, &op->job);
+        return FLOW_TRAP;
+    }
     machine_observe(w->m, &op->job.site, EVENT_ASYNC_ISSUE, 0, op->number, 0);
-    if (async_reads_now(w->m)) {
+    if (op->class == TCGEN_LD && waits_strictly(w->m)) {
+        /* its wait::ld performs it */
+    } else if (async_reads_now(w->m)) {
         tcgen_perform(w->m, op);
         async_job_cancel(w->m, &op->job);
     } else {
@@ -380,8 +403,9 @@ enum flow op_tcgen_fence(struct warp *w, const struct inst *in, uint32_t mask)
 
     if (!side)
         return FLOW_TRAP;
-    if (in->flags & INST_WAIT)
-        u->ticks++;
+    u->ticks++;
+    if (!(in->flags & INST_WAIT))
+        tcgen_strict_before(u, tcgen_side_number(w->cta), w->id, -1);
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
 
@@ -394,6 +418,26 @@ enum flow op_tcgen_fence(struct warp *w, const struct inst *in, uint32_t mask)
     return FLOW_NEXT;
 }
 
+/* All loads of the warp take effect now. */
+static bool perform_loads(struct warp *w)
+{
+    struct tcgen_unit *u = tcgen_unit_of(w->cta);
+
+    for (struct tcgen_op *op = u->oldest; op;) {
+        if (op->class != TCGEN_LD || op->job.site.warp != (int)w->id ||
+            op->side != tcgen_side_number(w->cta)) {
+            op = op->newer;
+            continue;
+        }
+        if (!tcgen_perform(w->m, op))
+            return false;
+        if (waits_strictly(w->m))
+            async_job_cancel(w->m, &op->job);
+        op = u->oldest;
+    }
+    return true;
+}
+
 enum flow op_tcgen_wait(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const struct tcgen_side *side;
@@ -404,6 +448,9 @@ enum flow op_tcgen_wait(struct warp *w, const struct inst *in, uint32_t mask)
         return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
     side = tcgen_side_of(w, in, 0);
     if (!side)
+        return FLOW_TRAP;
+    tcgen_strict_wait(tcgen_unit_of(w->cta), tcgen_side_number(w->cta), w->id, loads);
+    if (loads && waits_strictly(w->m) && !perform_loads(w))
         return FLOW_TRAP;
     if (loads ? side->loads[w->id] : side->stores[w->id])
         warp_park(w, in, mask, WAIT_TCGEN, loads ? TCGEN_WAIT_LD : TCGEN_WAIT_ST, 0, true);
@@ -419,6 +466,12 @@ bool tcgen_touch(struct warp *w, const struct inst *in)
         if (op->class != TCGEN_LD || op->job.site.warp != (int)w->id ||
             op->side != tcgen_side_number(w->cta) || !tcgen_ld_names(op, w, in))
             continue;
+        if (waits_strictly(w->m)) {
+            warp_trap(w, in, -1, TRAP_PENDING, "a register of the tcgen05.ld of line %u is touched "
+                      "before tcgen05.wait::ld",
+                      w->grid->program->where[op->job.site.inst - w->grid->program->insts].line);
+            return false;
+        }
         if (!tcgen_perform(w->m, op))
             return false;
         next = u->oldest;
@@ -452,6 +505,7 @@ static bool commit_done(struct machine *m, const struct commit_job *c)
             return false;
         op = u->oldest;
     }
+    tcgen_strict_told(c->unit, c->side, (unsigned)c->job.site.warp, c->job.site.lane, c->upto);
     /* An arrival at a CTA that has exited by then vanishes. */
     for (unsigned i = 0; i < c->count; i++)
         if (!c->to[i]->exited &&
@@ -528,6 +582,7 @@ static bool commit(struct warp *w, const struct inst *in, unsigned lane, struct 
     c->side = tcgen_side_number(w->cta);
     c->upto = u->numbers;
     fence_before(u, side, w, lane);
+    tcgen_strict_before(u, c->side, w->id, (int)lane);
     if (!commit_targets(w, in, lane, c)) {
         async_job_cancel(w->m, &c->job);
         return false;
@@ -555,20 +610,9 @@ enum flow op_tcgen_commit(struct warp *w, const struct inst *in, uint32_t mask)
 /* Nobody will look at registers of lanes that have exited: their loads are over. */
 void tcgen_lanes_exit(struct warp *w, const struct inst *in)
 {
-    struct tcgen_unit *u = tcgen_unit_of(w->cta);
-
     (void)in;
-    for (struct tcgen_op *op = u ? u->oldest : NULL; op && !machine_trapped(w->m);) {
-        struct tcgen_op *next = op->newer;
-
-        if (op->class == TCGEN_LD && op->job.site.warp == (int)w->id &&
-            op->side == tcgen_side_number(w->cta)) {
-            if (!tcgen_perform(w->m, op))
-                return;
-            next = u->oldest;
-        }
-        op = next;
-    }
+    if (tcgen_unit_of(w->cta) && !machine_trapped(w->m))
+        perform_loads(w);
 }
 
 /* Work in flight that touches the exiting CTA's memory. */

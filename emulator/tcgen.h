@@ -14,13 +14,15 @@
  * of Tensor Memory, and one of them writes, that is a trap: the program has a race.
  *
  * A tcgen05.ld also takes effect when an instruction names one of its registers: the manual
- * promises the right value there; only other accesses to the cells need wait::ld.
+ * promises the right value there; only other accesses to the cells need wait::ld. Under the rule
+ * strict-wait it takes effect at wait::ld, and a register named before is a trap.
  */
 #ifndef EMULATOR_TCGEN_H
 #define EMULATOR_TCGEN_H
 
 #include "async.h"
 #include "exec.h"
+#include "proxy.h"
 #include "tcgen_desc.h"
 #include "tmem.h"
 
@@ -37,6 +39,7 @@ struct tcgen_span {
 enum { TCGEN_SPANS = 5 };
 
 struct tcgen_unit;
+struct tcgen_strict;
 
 struct tcgen_op {
     struct async_job job;
@@ -84,6 +87,7 @@ struct tcgen_unit {
     struct tcgen_side sides[2];
     struct tcgen_op *oldest, *newest;
     uint64_t numbers, ticks;
+    struct tcgen_strict *strict;        /* NULL without the rule strict-fence */
 };
 
 /* What tcgen05 instructions park on: WAIT_TCGEN's key. */
@@ -125,12 +129,23 @@ bool tcgen_owned(struct warp *w, const struct inst *in, unsigned lane, const str
 bool tcgen_address(struct warp *w, const struct inst *in, unsigned lane, const struct operand *op,
                    const char *what, uint32_t *address);
 
+/* Whether ordinary writes of what an operand lies in have passed a proxy fence; false: trapped. */
+bool tcgen_reads(struct warp *w, const struct inst *in, unsigned lane, const struct cta *cta,
+                 const struct wgmma_visits *visits);
+
 /* Traps UNVERIFIED unless the machine may follow what is assumed; true: go on. */
 bool tcgen_assume(struct warp *w, const struct inst *in, int lane, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* tcgen_ld.c: whether the instruction names a register that the load will write. */
 bool tcgen_ld_names(const struct tcgen_op *op, const struct warp *w, const struct inst *in);
+
+/* tcgen_strict.c: nothing without the rule strict-fence. */
+bool tcgen_strict_issue(struct warp *w, struct tcgen_op *op);
+void tcgen_strict_before(struct tcgen_unit *u, unsigned side, unsigned warp, int lane);
+void tcgen_strict_wait(struct tcgen_unit *u, unsigned side, unsigned warp, bool loads);
+void tcgen_strict_told(struct tcgen_unit *u, unsigned side, unsigned warp, int lane, uint64_t upto);
+void tcgen_strict_forget(struct tcgen_unit *u, unsigned side, unsigned first, unsigned columns);
 
 /* tcgen_alloc.c: the CTA allocates no more; others may. */
 void tcgen_permit_leave(struct tcgen_side *side);

@@ -181,6 +181,7 @@ enum flow op_tcgen_alloc(struct warp *w, const struct inst *in, uint32_t mask)
         return FLOW_NEXT;
     }
     side->columns = columns;
+    tcgen_strict_forget(tcgen_unit_of(w->cta), tcgen_side_number(w->cta), (unsigned)first, columns);
     address = (uint32_t)first;
     memcpy(place.data, &address, sizeof address);
     valid_put(place.valid, place.valid_at, 4, 0xf);

@@ -112,13 +112,18 @@ static bool source(struct warp *w, const struct inst *in, unsigned lane, struct 
     for (unsigned s = 0; s < 2; s++) {
         const struct cta *cta = tcgen_unit_of(w->cta)->sides[s].cta;
         struct wgmma_memory memory = {.first = SMEM_START};
+        struct wgmma_visits visits = {.count = 0};
         uint32_t fault;
 
         if (!(c->sides >> s & 1))
             continue;
         memory.end = cta->smem_end;
-        if (tcgen_gather(&c->from, &how, c->rows, &memory, NULL, NULL, &fault))
+        memory.visits = proxy_watched(w->m) ? &visits : NULL;
+        if (tcgen_gather(&c->from, &how, c->rows, &memory, NULL, NULL, &fault)) {
+            if (!tcgen_reads(w, in, lane, cta, &visits))
+                return false;
             continue;
+        }
         warp_trap_at(w, in, (int)lane, TRAP_BOUNDS, fault, "descriptor of the source 0x%016llx "
                      "leads outside of the shared memory of CTA rank %u, 0x%x to 0x%x",
                      (unsigned long long)bits, cta->rank, SMEM_START, cta->smem_end);

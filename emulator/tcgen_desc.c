@@ -290,6 +290,7 @@ static bool gather_k(const struct tcgen_matrix *m, const struct tcgen_access *ho
                 *fault = at;
                 return false;
             }
+            wgmma_visit(memory, at);
             if (!out)
                 continue;
             if (how->pack == TCGEN_WHOLE)
@@ -327,6 +328,7 @@ static bool gather_mn(const struct tcgen_matrix *m, const struct tcgen_access *h
                 *fault = at;
                 return false;
             }
+            wgmma_visit(memory, at);
             if (!out)
                 continue;
             switch (bytes) {

@@ -97,7 +97,7 @@ static bool gather(struct machine *m, const struct mma *x, const struct tcgen_si
                    unsigned rows, uint8_t (*out)[TENSOR_ROW_BYTES], bool *defined)
 {
     const struct cta *cta = side->cta;
-    const struct wgmma_memory memory = {cta->bytes, cta->valid, SMEM_START, cta->smem_end};
+    const struct wgmma_memory memory = {cta->bytes, cta->valid, SMEM_START, cta->smem_end, NULL};
     uint32_t fault;
 
     if (tcgen_gather(matrix, how, rows, &memory, out, defined, &fault))
@@ -425,13 +425,18 @@ static bool descriptor_of(struct warp *w, const struct inst *in, unsigned lane,
     for (unsigned s = 0; s < 2; s++) {
         const struct cta *cta = u->sides[s].cta;
         struct wgmma_memory memory = {.first = SMEM_START};
+        struct wgmma_visits visits = {.count = 0};
         uint32_t fault;
 
         if (!(sides >> s & 1))
             continue;
         memory.end = cta->smem_end;
-        if (tcgen_gather(matrix, how, rows, &memory, NULL, NULL, &fault))
+        memory.visits = proxy_watched(w->m) ? &visits : NULL;
+        if (tcgen_gather(matrix, how, rows, &memory, NULL, NULL, &fault)) {
+            if (!tcgen_reads(w, in, lane, cta, &visits))
+                return false;
             continue;
+        }
         warp_trap_at(w, in, (int)lane, TRAP_BOUNDS, fault,
                      "descriptor of %s 0x%016llx (start 0x%x, LBO %u, SBO %u) leads outside of the "
                      "shared memory of CTA rank %u, 0x%x to 0x%x", what, (unsigned long long)bits,
@@ -545,6 +550,7 @@ static bool check_collector(struct warp *w, const struct inst *in, unsigned lane
 static bool decode(struct warp *w, const struct inst *in, unsigned lane, struct mma *x)
 {
     const uint32_t bits = (uint32_t)warp_value(w, &in->o[3], lane);
+    const unsigned rules = machine_config(w->m)->rules;
     const char *wrong = tcgen_idesc_decode(bits, (enum tcgen_kind)in->kind, in->block,
                                            in->cta_group, &x->shape);
 
@@ -553,6 +559,13 @@ static bool decode(struct warp *w, const struct inst *in, unsigned lane, struct 
                   wrong);
         return false;
     }
+    if (in->kind == KIND_F16 && x->shape.kind.a != x->shape.kind.b && !(rules & RULE_MIXED) &&
+        !tcgen_assume(w, in, (int)lane, "a bf16 and an f16 operand in one product"))
+        return false;
+    x->shape.kind.rules = (struct tensor_rules){
+        .zeros_count = rules & RULE_ZEROS_COUNT, .no_floor = rules & RULE_NO_FLOOR,
+        .normalise = rules & RULE_NORMALISE, .fp4_zeros_vanish = rules & RULE_FP4_ZEROS_VANISH,
+    };
     x->group = in->cta_group;
     x->sides = x->group == 2 ? 3 : 1u << tcgen_side_number(w->cta);
     x->layout = x->group == 1 ? (x->shape.m == 64 ? LAYOUT_F : LAYOUT_D)

@@ -11,6 +11,7 @@
 
 #include "async.h"
 #include "exec.h"
+#include "proxy.h"
 #include "reduce.h"
 #include "tma_box.h"
 #include "valid.h"
@@ -561,6 +562,19 @@ static void store_fire(struct machine *m, struct async_job *job, unsigned step)
     }
 }
 
+/* Nothing that the store reads waits for a proxy fence. */
+static bool store_fenced(struct machine *m, const struct store_job *s)
+{
+    const struct box *box = &s->access.box;
+
+    for (uint32_t row = 0; proxy_watched(m) && row < box->rows; row++)
+        for (uint32_t b = 0; b < box->inner; b += 16)
+            if (!proxy_reads(m, &s->job.site, s->cta, 1u << s->job.site.warp,
+                             box_shared(box, s->offset, row, b), 16))
+                return false;
+    return true;
+}
+
 static bool store_issue(struct warp *w, const struct inst *in, unsigned lane,
                         enum reduce_type *reduce)
 {
@@ -600,7 +614,7 @@ static bool store_issue(struct warp *w, const struct inst *in, unsigned lane,
     s->offset = src.offset;
     s->reduce = reduce ? *reduce : REDUCE_NONE;
     s->pieces = s->left = async_pieces(w->m, access.box.rows);
-    if (!async_ticket_take(w, in, lane, &s->ticket)) {
+    if (!store_fenced(w->m, s) || !async_ticket_take(w, in, lane, &s->ticket)) {
         async_job_cancel(w->m, &s->job);
         return false;
     }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "exec.h"
+#include "proxy.h"
 
 enum {
     MOST_PENDING = 120,         /* operations of a warpgroup in flight */
@@ -84,13 +85,19 @@ static void fragment_rows(const struct operation *op, uint8_t (*rows)[TENSOR_ROW
 static bool gather(struct wgmma_unit *u, const struct operation *op, const struct wgmma_desc *desc,
                    bool mn_major, unsigned rows, uint8_t (*out)[TENSOR_ROW_BYTES], bool *defined)
 {
+    struct wgmma_visits visits = {.count = 0};
     const struct wgmma_memory memory = {u->cta->bytes, u->cta->valid, SMEM_START,
-                                        u->cta->smem_end};
+                                        u->cta->smem_end,
+                                        proxy_watched(u->cta->m) ? &visits : NULL};
     const struct site at = site_of(u, op->in);
     uint32_t fault;
 
-    if (wgmma_gather(desc, mn_major, rows, &memory, out, defined, &fault))
+    if (wgmma_gather(desc, mn_major, rows, &memory, out, defined, &fault)) {
+        for (unsigned i = 0; i < visits.count; i++)
+            if (!proxy_reads(u->cta->m, &at, u->cta, 15u << u->index * WARPGROUP, visits.at[i], 16))
+                return false;
         return true;
+    }
     machine_trap_at(u->cta->m, &at, TRAP_BOUNDS, fault,
                     "wgmma reads outside of the CTA's shared memory, 0x%x to 0x%x", SMEM_START,
                     u->cta->smem_end);

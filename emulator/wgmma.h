@@ -30,10 +30,23 @@ struct wgmma_desc {
 const char *wgmma_desc_decode(uint64_t bits, struct wgmma_desc *desc);
 
 /* Shared memory as a descriptor sees it: address a is bytes[a], its validity bit a. */
+/* The 16-byte pieces that an operand was gathered from: at most 256 rows of 32 bytes. */
+struct wgmma_visits {
+    unsigned count;
+    uint32_t at[512];
+};
+
 struct wgmma_memory {
     const uint8_t *bytes, *valid;
     uint32_t first, end;        /* user memory */
+    struct wgmma_visits *visits;        /* NULL: nobody asks */
 };
+
+static inline void wgmma_visit(const struct wgmma_memory *m, uint32_t at)
+{
+    if (m->visits)
+        m->visits->at[m->visits->count++] = at;
+}
 
 /* Collects `rows` rows (of M or N) of 32 bytes; defined[r] tells whether all of row r was ever
  * written. mn_major: 16-bit elements whose M or N neighbours are adjacent in memory. False: byte

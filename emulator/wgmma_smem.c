@@ -104,6 +104,7 @@ static bool gather_k(const struct wgmma_desc *d, unsigned rows, const struct wgm
             *fault = at;
             if (outside(at, m->first, m->end))
                 return false;
+            wgmma_visit(m, at);
             memcpy(out[r] + 16 * c, m->bytes + at, 16);
             all &= valid_get(m->valid, at, 16) == 0xffff;
         }
@@ -125,6 +126,7 @@ static bool gather_mn(const struct wgmma_desc *d, unsigned rows, const struct wg
             *fault = at;
             if (outside(at, m->first, m->end))
                 return false;
+            wgmma_visit(m, at);
             memcpy(element, m->bytes + at, 16);
             valid &= valid_get(m->valid, at, 16);
             for (unsigned i = 0; i < 8; i++)

@@ -203,7 +203,7 @@ static void nothing_left(void **state)
 
 /* ---- misuse -------------------------------------------------------------------------------------- */
 
-#define KIND(name) (1u << TRAP_##name)
+#define KIND(name) (UINT64_C(1) << TRAP_##name)
 #define TRY "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 "
 #define TRY_ALL "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes" \
     ".multicast::cluster::all.b128 "
@@ -217,7 +217,8 @@ static void nothing_left(void **state)
 
 static const struct {
     const char *body;
-    unsigned ctas, cluster, kinds;
+    unsigned ctas, cluster;
+    uint64_t kinds;
     const char *words;          /* of the report */
 } mistakes[] = {
     { ARM TRY "[at], [bars];\n" WAIT GET IS "p, said;\nselp.u32 v, 1, 0, p;\n" STORE, 1, 1,

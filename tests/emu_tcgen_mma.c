@@ -529,7 +529,8 @@ static bool attempt(unsigned kind, uint64_t seed)
     state = seed;
     choose(&x, kind);
     random_data(&x);
-    bench_open(&bench, x.group, (enum machine_policy)(seed % 3), seed, 0);
+    bench_open(&bench, x.group, (enum machine_policy)(seed % 3), seed,
+               RULE_STRICT_PROXY | (x.t.a != x.t.b ? RULE_MIXED : 0));
     bench_fill(&bench, seed);
     /* tiles begin where every layout's pattern does */
     put_operand(&x, &bench, true, SMEM_AT, &a);

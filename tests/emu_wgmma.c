@@ -66,7 +66,7 @@ static void check(uint32_t start, uint32_t lbo, uint32_t sbo, unsigned base, uns
 {
     static uint8_t out[TENSOR_MAX_ROWS][TENSOR_ROW_BYTES];
     bool defined[TENSOR_MAX_ROWS];
-    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM};
+    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM, NULL};
     struct wgmma_desc desc;
     uint32_t fault;
 
@@ -128,7 +128,7 @@ static void maps(void **state)
 /* The formula that kernels use for a 128-byte-swizzled tile at a multiple of 1024. */
 static void swizzle_128(void **state)
 {
-    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM};
+    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM, NULL};
     uint8_t out[64][TENSOR_ROW_BYTES];
     struct wgmma_desc desc;
     bool defined[64];
@@ -152,7 +152,7 @@ static void swizzle_128(void **state)
 
 static void bounds(void **state)
 {
-    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM};
+    const struct wgmma_memory memory = {bytes, valid, FIRST, SMEM, NULL};
     uint8_t out[64][TENSOR_ROW_BYTES];
     struct wgmma_desc desc;
     bool defined[64];
