@@ -1,10 +1,10 @@
 /*
- * Cluster launch control: grids of every shape are done once whatever is cancelled, the answers name
- * clusters and coordinates rightly, and each misuse is a trap.
+ * Cluster launch control: grids of every shape are done once whatever is cancelled, the answers
+ * name clusters and coordinates rightly, and each misuse is a trap.
  */
 #include "emu_run.h"
 
-/* ---- a worker ------------------------------------------------------------------------------------
+/* ---- a worker -----------------------------------------------------------------------------------
  *
  * Every CTA does the tile of its own place, then asks. In a cluster the CTA of rank 0 asks for all,
  * and each CTA finds its own place behind the first one of the cancelled cluster.
@@ -201,7 +201,7 @@ static void nothing_left(void **state)
     }
 }
 
-/* ---- misuse -------------------------------------------------------------------------------------- */
+/* ---- misuse ---------------------------------------------------------------------------------- */
 
 #define KIND(name) (UINT64_C(1) << TRAP_##name)
 #define TRY "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 "
@@ -314,7 +314,7 @@ static void misuse(void **state)
         }
 }
 
-/* What is late must be noticed late: the answer read before it is there, the exit before it came. */
+/* What is late is noticed late: the answer read before it is there, the exit before it came. */
 static void too_soon(void **state)
 {
     static const char body[] = ARM TRY "[at], [bars];\n" GET IS "p, said;\n@p bra e;\ne:\n" WAIT;

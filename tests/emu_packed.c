@@ -16,7 +16,7 @@ static unsigned below(unsigned n)
     return (unsigned)(emu_random(&state) >> 20) % n;
 }
 
-/* ---- a map and a box --------------------------------------------------------------------------- */
+/* ---- a map and a box ------------------------------------------------------------------------- */
 
 struct trial {
     unsigned type, rank, swizzle, bits, unit;   /* unit: bytes that 16 elements have */
@@ -109,7 +109,7 @@ static unsigned place(const struct trial *t, unsigned row, unsigned g)
     return at;
 }
 
-/* ---- the machine ------------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 static void program(char *text, size_t room, const struct trial *t, unsigned bytes, bool prefill,
                     unsigned read)
@@ -359,8 +359,9 @@ static void stores(void **unused)
         struct tmap_request request;
 
         simple(&t, type);
-        request = (struct tmap_request){ .type = t.type, .rank = 2, .dim = t.dim, .stride = t.stride,
-                                         .box = t.box, .element_stride = t.step };
+        request = (struct tmap_request){ .type = t.type, .rank = 2, .dim = t.dim,
+                                         .stride = t.stride, .box = t.box,
+                                         .element_stride = t.step };
         emu_open(&e, POLICY_LATE, 1);
         machine_destroy(e.machine);
         e.config.part = PART_B200;
@@ -386,6 +387,23 @@ static void stores(void **unused)
     }
 }
 
+/* Swizzles that no source describes: the driver takes the map, a copy is a trap. */
+static void unknown_swizzles(void **unused)
+{
+    (void)unused;
+    for (unsigned swizzle = 5; swizzle <= 6; swizzle++) {
+        struct trial t;
+        struct emu e;
+
+        simple(&t, U4_ALIGN8);
+        t.unit = 16;
+        t.swizzle = swizzle;
+        assert_false(run(&e, &t, 8 * t.inner, true, 1024, RULE_ASSUME, NULL));
+        assert_int_equal(e.trap.kind, TRAP_UNVERIFIED);
+        emu_close(&e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +412,7 @@ int main(void)
         cmocka_unit_test(gaps),
         cmocka_unit_test(refusals),
         cmocka_unit_test(stores),
+        cmocka_unit_test(unknown_swizzles),
     };
 
     return cmocka_run_group_tests_name("packed", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * The rules that ask for every fence and wait: what the ordinary rules let pass under some policy is
- * a trap under each, and what is right is right.
+ * The rules that ask for every fence and wait: what the ordinary rules let pass under some policy
+ * is a trap under each, and what is right is right.
  */
 #include "emu_tcgen_program.h"
 
@@ -137,7 +137,8 @@ static void hopper(void **state)
         "mov.u32 at, sm;\nshr.u32 at, at, 4;\ncvt.u64.u32 a, at;\n"
         "or.b64 a, a, 0x0000000800400000;\n"
         "wgmma.fence.sync.aligned;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {d0, d1, d2, d3}, a, a, 0, 1, 1, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+        "{d0, d1, d2, d3}, a, a, 0, 1, 1, 0, 0;\n"
         "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nret;\n}\n";
     static const char sent[] = HEAD
         ".visible .entry k(.param .u64 out)\n.reqntid 32\n.reqnctapercluster 2\n{\n"
