@@ -19,6 +19,13 @@ static void right(void **state)
         }
 }
 
+/* 1 KB of ones to where A's ones are. */
+#define INTO_A "add.u32 r10, base, 8;\nadd.u32 r11, base, 1024;\nadd.u32 r12, base, 9216;\n" \
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [r10], 1024;\n" \
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes " \
+    "[r11], [r12], 1024, [r10];\n"
+#define AWAIT "THERE: mbarrier.try_wait.parity.shared::cta.b64 p, [r10], 0;\n@!p bra THERE;\n"
+
 struct row {
     const char *from, *to;
     uint64_t kinds;             /* a bit each; 0 stands for PENDING under the late policy */
@@ -51,6 +58,12 @@ static const struct row rows[] = {
       KIND(MISMATCH) },
     { LD, "LOAD: setp.lt.u32 q, lane, 16;\n@q tcgen05.ld.sync.aligned.32x32b.x4.b32 "
       "{r0, r1, r2, r3}, [addr];\n", KIND(DIVERGENT) },
+    /* every warp may name lane 0; bits 23 and up are nothing */
+    { "shl.b32 addr, wrp, 21;", "mov.b32 addr, 0;", KIND(NONE) },
+    { "add.u32 addr, addr, tm;", "add.u32 addr, addr, tm;\nor.b32 addr, addr, 0xff800000;",
+      KIND(NONE) },
+    { MMA, "or.b32 r4, tm, 0xc0000000;\n"
+      "tcgen05.mma.cta_group::1.kind::f16 [r4], ad, bd, idesc, q;\n", KIND(NONE) },
     /* multiplying */
     { "idesc, q;\nadd", "idesc, 1;\nadd", KIND(UNDEFINED) },
     { "0x0000400800800080", "0x0000000800800080", KIND(DESCRIPTOR) },
@@ -95,6 +108,9 @@ static const struct row rows[] = {
       ".shared::cluster.multicast::cluster.b64 [base], msk;\n", KIND(BOUNDS) },
     { COMMIT, "", KIND(DEADLOCK) },
     { COMMIT, COMMIT COMMIT, KIND(MBARRIER) | KIND(DEADLOCK) | KIND(NONE) },
+    /* a copy into the operands: over, and under way */
+    { "@!lead bra ISSUED;\n", "@!lead bra ISSUED;\n" INTO_A AWAIT, KIND(NONE) },
+    { "@!lead bra ISSUED;\n", "@!lead bra ISSUED;\n" INTO_A, 0 },
     /* what nothing orders */
     { "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [base], 0;\n@!p bra WAIT;\n", "WAIT:\n",
       0 },
@@ -107,6 +123,15 @@ static const struct row rows[] = {
     { LD "tcgen05.wait::ld.sync.aligned;\n",
       LD "tcgen05.st.sync.aligned.32x32b.x1.b32 [addr], {r8};\ntcgen05.wait::st.sync.aligned;\n",
       0 },
+    /* the load and the next product over its columns; the store and the product that reads it */
+    { LD "tcgen05.wait::ld.sync.aligned;\n", LD "setp.ne.u32 q, lane, 31;\n"
+      "@!q tcgen05.mma.cta_group::1.kind::f16 [tm], ad, bd, idesc, 0;\n", 0 },
+    { "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n",
+      "mov.b32 r8, 0;\nmov.u32 r5, 0x08040490;\n"
+      "tcgen05.st.sync.aligned.32x32b.x8.b32 [tm+48], {r8,r8,r8,r8,r8,r8,r8,r8};\n"
+      "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n"
+      "mov.b64 bd, 0x0000400800400280;\nsetp.eq.u32 q, tid, 5000;\n"
+      "tcgen05.mma.cta_group::1.kind::f16 [tm], [tm+48], bd, r5, q;\n", 0 },
     { LD, "LOAD: setp.ne.u32 q, lane, 31;\n"
       "@!q tcgen05.cp.cta_group::1.128x128b [tm], 0x0000400800800080;\n"
       "tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [addr];\n", 0 },
@@ -194,6 +219,12 @@ static const struct {
     /* dealloc may wait for the other CTA's, which waits for the barrier */
     { PAIR PAIR_ALLOC GET "@q bra E;\n" PAIR_DEALLOC TOGETHER "ret;\n"
       "E: " TOGETHER PAIR_DEALLOC "ret;\n}\n", KIND(NONE) | KIND(DEADLOCK), NULL },
+    /* a product for both when the other has freed its columns and left */
+    { PAIR PAIR_ALLOC GET "@!q bra L;\n" PAIR_DEALLOC "bra E;\n"
+      "L: mov.u32 a, 0;\nW: nanosleep.u32 1000;\nadd.u32 a, a, 1;\nsetp.lt.u32 p, a, 50;\n"
+      "@p bra W;\nmov.b64 ad, 0x0000400800800040;\nelect.sync _|p, -1;\n"
+      "@p tcgen05.mma.cta_group::2.kind::f16 [tm], ad, ad, 0x10040490, 0;\nE: ret;\n}\n",
+      KIND(DEAD_TARGET) | KIND(TENSOR_MEMORY), NULL },
     /* the peer has exited */
     { PAIR "@q bra E;\nmov.u32 tm, 0;\nW: nanosleep.u32 1000;\nadd.u32 tm, tm, 1;\n"
       "setp.lt.u32 p, tm, 50;\n@p bra W;\n" PAIR_ALLOC "E: ret;\n}\n", KIND(DEAD_TARGET), NULL },
@@ -222,6 +253,46 @@ static void pair_rules(void **state)
             free(report);
             emu_close(&e);
         }
+}
+
+/* Columns that a CTA frees and gets again hold nothing. */
+static void poison_again(void **state)
+{
+    (void)state;
+    for (unsigned policy = 0; policy < 3; policy++) {
+        struct emu e;
+
+        open_b200(&e, policy, 1);
+        replace(program, RELINQUISH, "");
+        replace_also(DEALLOC, DEALLOC "mov.u32 r1, 64;\n" ALLOC
+                     "tcgen05.ld.sync.aligned.32x32b.x1.b32 {r0}, [tm];\n"
+                     "tcgen05.wait::ld.sync.aligned;\nst.global.b32 [g+-16], r0;\n" DEALLOC);
+        assert_false(run_text(&e, 1));
+        assert_int_equal(e.trap.kind, TRAP_UNDEFINED);
+        emu_close(&e);
+    }
+}
+
+/* In a cluster the address of a shared variable has the CTA's rank in bits 24 and up. */
+static void shared_symbols(void **state)
+{
+    static const char ranks[] =
+        ".version 8.8\n.target sm_100a\n.address_size 64\n.shared .align 16 .b8 sm[64];\n"
+        ".visible .entry k(.param .u64 pd)\n{\n.reg .b32 a, b, r;\n.reg .b64 g;\n"
+        "mov.u32 a, sm;\nmov.u32 r, %cluster_ctarank;\nshl.b32 b, r, 24;\nsub.u32 a, a, b;\n"
+        "ld.param.u64 g, [pd];\nmad.wide.u32 g, r, 4, g;\nst.global.b32 [g], a;\nret;\n}\n";
+    struct emu e;
+    uint64_t d;
+
+    (void)state;
+    open_b200(&e, POLICY_RANDOM, 1);
+    emu_load(&e, ranks);
+    d = emu_alloc(&e, 16);
+    emu_must(&e, "k", &(struct emu_launch){ .grid = { 4 }, .block = { 1 }, .cluster = { 4 } }, 1,
+             &d);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(((uint32_t *)emu_bytes(&e, d))[i], 0x400);
+    emu_close(&e);
 }
 
 /* One kernel uses one cta_group. */
@@ -291,7 +362,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right), cmocka_unit_test(wrong), cmocka_unit_test(races),
-        cmocka_unit_test(pair_rules),
+        cmocka_unit_test(pair_rules), cmocka_unit_test(poison_again),
+        cmocka_unit_test(shared_symbols),
         cmocka_unit_test(groups), cmocka_unit_test(turns), cmocka_unit_test(permit),
     };
 
