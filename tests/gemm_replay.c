@@ -1,9 +1,9 @@
 /* gemm_replay.c -- a topic: every bit of D, by replaying what the kernel does.
  *
- * replay.h has one instruction; around it stands what the sources of ptx/sm90 and ptx/sm100 say: K in slices of tile_k,
- * each slice in instructions of 16 elements, in ascending order, the first of a tile forgetting the old accumulator;
- * beyond K there are zeros, which are no terms. Then alpha (unless it is 1) and beta * C in f32, each rounded to nearest,
- * and one rounding into D.
+ * replay.h has one instruction; around it stands what the sources of ptx/sm90 and ptx/sm100 say: K in instructions of 32
+ * bytes, in ascending order, the first of a tile forgetting the old accumulator; beyond K there are zeros, which are no
+ * terms. A promoted kernel begins a new sum every so many elements and adds each to a total in f32, to nearest. Then
+ * alpha (unless it is 1) and beta * C in f32, each rounded to nearest, and one rounding into D.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +14,14 @@
 
 static bool replay_type(enum ptxmm_type type, enum replay_format *format)
 {
-    *format = type == PTXMM_F16 ? REPLAY_F16 : REPLAY_BF16;
-    return type == PTXMM_F16 || type == PTXMM_BF16;
+    switch (type) {
+    case PTXMM_BF16: *format = REPLAY_BF16; return true;
+    case PTXMM_F16: *format = REPLAY_F16; return true;
+    case PTXMM_TF32: *format = REPLAY_TF32; return true;
+    case PTXMM_E4M3: *format = REPLAY_E4M3; return true;
+    case PTXMM_E5M2: *format = REPLAY_E5M2; return true;
+    default: return false;
+    }
 }
 
 static uint32_t encoding(const struct matrix *x, int64_t row, int64_t col)
@@ -32,14 +38,14 @@ static float real(uint32_t bits)
     return f;
 }
 
-/* The accumulator of one element. */
-static uint32_t accumulate(const struct gemm_run *run, const struct replay_step *step, int64_t m, int64_t n)
+/* The tensor core's sum over [from, end) of K. */
+static uint32_t accumulate(const struct gemm_run *run, const struct replay_step *step, int64_t m, int64_t n,
+                           int64_t from, int64_t end)
 {
-    const int64_t k = run->c->k;
     uint32_t sum = 0;
-    for (int64_t first = 0; first < k; first += step->k) {
+    for (int64_t first = from; first < end; first += step->k) {
         uint32_t a[32] = { 0 }, b[32] = { 0 };
-        for (unsigned i = 0; i < step->k && first + i < k; i++) {
+        for (unsigned i = 0; i < step->k && first + i < end; i++) {
             a[i] = encoding(&run->a, m, first + i);
             b[i] = encoding(&run->b, n, first + i);
         }
@@ -48,10 +54,21 @@ static uint32_t accumulate(const struct gemm_run *run, const struct replay_step 
     return sum;
 }
 
-/* What the epilogue makes of it; `old` is the element of C as a value. */
-static void finish(const struct gemm_case *c, enum ptxmm_type type, uint32_t sum, double old, void *out)
+/* The sum of one element. */
+static float total(const struct gemm_run *run, const struct replay_step *step, int64_t m, int64_t n)
 {
-    float v = c->alpha == 0 ? 0 : real(sum);
+    const int64_t k = run->c->k, part = run->c->kernel->promotion ? run->c->kernel->promotion : k;
+    float sum = 0;
+    if (part == k) return real(accumulate(run, step, m, n, 0, k));
+    for (int64_t from = 0; from < k; from += part)
+        sum += real(accumulate(run, step, m, n, from, from + part < k ? from + part : k));
+    return sum;
+}
+
+/* What the epilogue makes of it; `old` is the element of C as a value. */
+static void finish(const struct gemm_case *c, enum ptxmm_type type, float sum, double old, void *out)
+{
+    float v = c->alpha == 0 ? 0 : sum;
     if (c->alpha != 1) v = v * c->alpha;
     if (c->beta != 0) v = fmaf(c->beta, (float)old, v);
     type_store(type, out, (double)v);
@@ -64,7 +81,7 @@ static bool same_bits(const struct gemm_run *run, const struct replay_step *step
     for (int64_t m = 0; m < c->m; m++)
         for (int64_t n = 0; n < c->n; n++) {
             unsigned char want[8];
-            const uint32_t sum = accumulate(run, step, m, n);
+            const float sum = total(run, step, m, n);
             finish(c, run->d.type, sum, c->beta != 0 ? matrix_get(&run->cm, m, n) : 0, want);
             const unsigned char *got = run->d.data + (size_t)(m * run->d.ld + n) * run->d.size;
             if (memcmp(got, want, run->d.size) == 0) continue;
@@ -72,8 +89,8 @@ static bool same_bits(const struct gemm_run *run, const struct replay_step *step
             memcpy(&x, got, run->d.size);
             memcpy(&y, want, run->d.size);
             char text[600];
-            print_message("    %s\n        D[%lld][%lld] is 0x%x, replayed 0x%x (accumulator 0x%08x)\n",
-                          gemm_describe(c, text, sizeof text), (long long)m, (long long)n, x, y, sum);
+            print_message("    %s\n        D[%lld][%lld] is 0x%x, replayed 0x%x (the sum is %a)\n",
+                          gemm_describe(c, text, sizeof text), (long long)m, (long long)n, x, y, (double)sum);
             return false;
         }
     return true;
