@@ -158,7 +158,7 @@ ALLTESTS := $(TESTS) $(DRIVERS:tests/%.c=$(OUT)/tests/lib%.so)
 # Kernels and PTX programs run a second time on the emulator's Blackwell part; each skips what is for the other architecture.
 RUNS = tests/*.sh $(TESTS) $(if $(EMU),'env PTXMM_EMU_PART=b200 $(OUT)/tests/ptx_run' \
        'env PTXMM_EMU_PART=b200 PTXMM_EMU_RULES=assume $(OUT)/tests/ptx_run' \
-       'env PTXMM_EMU_PART=b200 PTXMM_EMU_RULES=strict,mixed-16bit $(OUT)/tests/kernels sm100/*')
+       'env PTXMM_EMU_PART=b200 PTXMM_EMU_RULES=strict$(comma)mixed-16bit $(OUT)/tests/kernels sm100/*')
 
 all: $(ALL)
 	@$(if $(PTXAS),,echo "No ptxas was found: the libraries hold no kernels. make setup gets one, or set PTXAS or CUDA_HOME.")
