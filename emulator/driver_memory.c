@@ -7,11 +7,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum host_origin { HOST_ALLOCATED, HOST_REGISTERED, HOST_MANAGED };
+
 struct host_block {
     struct host_block *next;
     uint64_t address, size;
     unsigned flags;
-    bool registered;            // the program's own memory
+    enum host_origin origin;
     uint64_t context;           // id of the context that made it
 };
 
@@ -86,23 +88,6 @@ CUresult memory_free(struct context *ctx, uint64_t address)
     if (--c->pins == 0)
         pthread_cond_broadcast(&driver.changed);
     return mem_free(c->mem, address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult free_sync(struct context *ctx, uint64_t address)
-{
-    CUresult result = capture_forbids();
-    return result == CUDA_SUCCESS ? memory_free(ctx, address) : result;
-}
-
-CUresult cuMemFree_v2(CUdeviceptr address)
-{
-    IN_HEALTHY(free_sync(ctx, address));
-}
-
-CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
-{
-    (void)out, (void)bytes, (void)flags;
-    IN_HEALTHY(CUDA_ERROR_NOT_SUPPORTED);
 }
 
 static CUresult info(struct context *ctx, size_t *available, size_t *total)
@@ -368,31 +353,31 @@ static struct host_block *host_find(uint64_t address)
 }
 
 static CUresult host_add(struct context *ctx, void *host, size_t bytes, unsigned flags,
-                         bool registered)
+                         enum host_origin origin)
 {
+    static const char *const names[] = {"cuMemHostAlloc", "cuMemHostRegister", "cuMemAllocManaged"};
     struct host_block *h = calloc(1, sizeof *h);
     if (!h)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (!mem_map_host(driver.host, host, bytes,
-                      registered ? "cuMemHostRegister" : "cuMemHostAlloc")) {
+    if (!mem_map_host(driver.host, host, bytes, names[origin])) {
         free(h);
-        return registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
+        return origin == HOST_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED : CUDA_ERROR_OUT_OF_MEMORY;
     }
     *h = (struct host_block){
         driver.host_blocks, (uintptr_t)host, bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP,
-        registered,         ctx->id};
+        origin,             ctx->id};
     driver.host_blocks = h;
     return CUDA_SUCCESS;
 }
 
-static CUresult host_remove(struct context *ctx, void *host, bool registered)
+static CUresult host_remove(struct context *ctx, void *host, enum host_origin origin)
 {
     struct host_block **at = &driver.host_blocks;
     while (*at && (*at)->address != (uintptr_t)host)
         at = &(*at)->next;
     struct host_block *h = *at;
-    if (!h || h->registered != registered)
-        return registered && !h ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
+    if (!h || h->origin != origin)
+        return origin == HOST_REGISTERED && !h ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
     stream_pump(ctx, true);
     for (struct context *c = driver.contexts; c; c = c->next)
         if (c->executing) { // the list may change while the lock is dropped: start again
@@ -404,9 +389,23 @@ static CUresult host_remove(struct context *ctx, void *host, bool registered)
     *at = h->next;
     mem_free(driver.host, h->address);
     free(h);
-    if (!registered)
+    if (origin != HOST_REGISTERED)
         free(host);
     return CUDA_SUCCESS;
+}
+
+static CUresult host_new(struct context *ctx, void **out, size_t bytes, unsigned flags,
+                         enum host_origin origin)
+{
+    void *host;
+    if (bytes > SIZE_MAX / 2 || posix_memalign(&host, 4096, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    const CUresult result = host_add(ctx, host, bytes, flags, origin);
+    if (result == CUDA_SUCCESS)
+        *out = host;
+    else
+        free(host);
+    return result;
 }
 
 static CUresult host_alloc(struct context *ctx, void **out, size_t bytes, unsigned flags)
@@ -419,17 +418,7 @@ static CUresult host_alloc(struct context *ctx, void **out, size_t bytes, unsign
     if (result != CUDA_SUCCESS)
         return result;
     *out = NULL;
-    if (bytes == 0)
-        return CUDA_SUCCESS;
-    void *host;
-    if (bytes > SIZE_MAX / 2 || posix_memalign(&host, 4096, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    result = host_add(ctx, host, bytes, flags, false);
-    if (result == CUDA_SUCCESS)
-        *out = host;
-    else
-        free(host);
-    return result;
+    return bytes ? host_new(ctx, out, bytes, flags, HOST_ALLOCATED) : CUDA_SUCCESS;
 }
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
@@ -444,7 +433,43 @@ CUresult cuMemAllocHost_v2(void **out, size_t bytes)
 
 CUresult cuMemFreeHost(void *host)
 {
-    IN_HEALTHY(host ? host_remove(ctx, host, false) : CUDA_SUCCESS);
+    IN_HEALTHY(host ? host_remove(ctx, host, HOST_ALLOCATED) : CUDA_SUCCESS);
+}
+
+// Managed memory is memory that both sides see at one address, as page-locked memory is: nothing
+// migrates here.
+static CUresult alloc_managed(struct context *ctx, CUdeviceptr *out, size_t bytes, unsigned flags)
+{
+    void *host = NULL;
+    if (!out || bytes == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = capture_forbids();
+    if (result == CUDA_SUCCESS)
+        result = host_new(ctx, &host, bytes, 0, HOST_MANAGED);
+    if (result == CUDA_SUCCESS)
+        *out = (uintptr_t)host;
+    return result;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
+{
+    IN_HEALTHY(alloc_managed(ctx, out, bytes, flags));
+}
+
+static CUresult free_sync(struct context *ctx, uint64_t address)
+{
+    CUresult result = capture_forbids();
+    if (result != CUDA_SUCCESS)
+        return result;
+    const struct host_block *h = host_find(address);
+    return h && h->origin == HOST_MANAGED
+               ? host_remove(ctx, (void *)(uintptr_t)address, HOST_MANAGED)
+               : memory_free(ctx, address);
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    IN_HEALTHY(free_sync(ctx, address));
 }
 
 // Is all of [host, host + bytes) memory that the process has?
@@ -470,7 +495,7 @@ static CUresult host_register(struct context *ctx, void *host, size_t bytes, uns
         CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!host || bytes == 0 || (flags & ~known) || !host_exists(host, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return host_add(ctx, host, bytes, flags, true);
+    return host_add(ctx, host, bytes, flags, HOST_REGISTERED);
 }
 
 CUresult cuMemHostRegister_v2(void *host, size_t bytes, unsigned int flags)
@@ -480,7 +505,7 @@ CUresult cuMemHostRegister_v2(void *host, size_t bytes, unsigned int flags)
 
 CUresult cuMemHostUnregister(void *host)
 {
-    IN_HEALTHY(host_remove(ctx, host, true));
+    IN_HEALTHY(host_remove(ctx, host, HOST_REGISTERED));
 }
 
 static CUresult host_device_pointer(CUdeviceptr *out, void *host, unsigned flags)
@@ -528,6 +553,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute, CUd
         return CUDA_ERROR_INVALID_VALUE;
     const bool host = block->kind == MEM_HOST;
     const struct host_block *h = host ? host_find(address) : NULL;
+    const bool managed = h && h->origin == HOST_MANAGED;
     const struct context *ctx = NULL;
     for (const struct context *c = driver.contexts; c; c = c->next)
         if (host ? h && c->id == h->context : c->mem == block->owner)
@@ -536,7 +562,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute, CUd
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         ANSWER(CUcontext, ctx ? ctx->handle : NULL);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        ANSWER(unsigned, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+        ANSWER(unsigned, host && !managed ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         ANSWER(CUdeviceptr, address);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -548,6 +574,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute, CUd
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         ANSWER(unsigned long long, block->serial);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        ANSWER(unsigned, managed);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         ANSWER(unsigned, 0);

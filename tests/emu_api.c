@@ -147,7 +147,7 @@ static void devices(void **state)
         {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
         {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
         {CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0},
+        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
         {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -354,8 +354,6 @@ static void not_implemented(void **state)
     assert_non_null(strstr(ptxmmEmulatorReport(), "cuArrayCreate"));
     CUmemGenericAllocationHandle h;
     IS(ERROR_NOT_SUPPORTED, cuMemCreate(&h, 1, NULL, 0));
-    CUdeviceptr p;
-    IS(ERROR_NOT_SUPPORTED, cuMemAllocManaged(&p, 4, CU_MEM_ATTACH_GLOBAL));
     CUlinkState link;
     IS(ERROR_NOT_SUPPORTED, cuLinkCreate(0, NULL, NULL, &link));
 }

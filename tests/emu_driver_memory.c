@@ -326,6 +326,34 @@ static void host_memory(void **state)
     free(r);
 }
 
+static void managed_memory(void **state)
+{
+    const struct cuda *c = *state;
+    CUdeviceptr p;
+    unsigned managed = 0, type = 0;
+    BAD(cuMemAllocManaged(NULL, 64, CU_MEM_ATTACH_GLOBAL));
+    BAD(cuMemAllocManaged(&p, 0, CU_MEM_ATTACH_GLOBAL));
+    BAD(cuMemAllocManaged(&p, 64, 0));
+    OK(cuMemAllocManaged(&p, 400, CU_MEM_ATTACH_GLOBAL));
+    uint32_t *words = (uint32_t *)(uintptr_t)p;
+    for (unsigned i = 0; i < 100; i++)
+        words[i] = i;
+    unsigned n = 100, v = 1000;
+    void *args[] = {&p, &n, &v};
+    OK(cuLaunchKernel(cuda_function(c, "add1"), 1, 1, 1, 128, 1, 1, 0, 0, args, NULL));
+    OK(cuCtxSynchronize());
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(words[i], 1000 + i);
+    OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, p));
+    assert_int_equal(managed, 1);
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
+    BAD(cuMemFreeHost(words));
+    BAD(cuMemFree(p + 4));
+    OK(cuMemFree(p));
+    BAD(cuMemFree(p));
+}
+
 static void pointer_attributes(void **state)
 {
     const struct cuda *c = *state;
@@ -443,6 +471,7 @@ int main(void)
         CUDA_TEST(unwritten),   CUDA_TEST(fills),
         CUDA_TEST(rectangles),  CUDA_TEST(between_contexts),
         CUDA_TEST(host_memory), CUDA_TEST(pointer_attributes),
+        CUDA_TEST(managed_memory),
         CUDA_TEST(pools),       CUDA_TEST(tensor_maps),
     };
     return cmocka_run_group_tests_name("emu/driver_memory", tests, NULL, NULL);
