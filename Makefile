@@ -137,7 +137,7 @@ $(OUT)/bin/ptxmm-bench: $(BENCH)
 $(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
 	$(call QUIET,LINK )$(PROGRAM)
 $(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
-$(filter-out $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
+$(filter-out $(OUT)/tests/emu_% $(OUT)/tests/runtime,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
 $(filter $(OUT)/tests/kernels $(OUT)/tests/compare_drivers,$(TESTS)): $(SHARED_TEST:%.c=$(OUT)/obj/%.o)
 $(OUT)/obj/tests/runtime.o: MORE = $(if $(RUNTIME),-DWITH_RUNTIME)
 $(filter $(OUT)/tests/runtime,$(TESTS)): $(RUNTIME)

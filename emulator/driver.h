@@ -35,6 +35,7 @@ enum {
     DRIVER_VERSION = 13000,
     DEVICES_MOST = 16,
     PARAM_BYTES_MOST = 32764,
+    GRID_BARRIER_BYTES = 8,
     STREAM_PRIORITY_LEAST = 0,
     STREAM_PRIORITY_GREATEST = -5,
 };
@@ -84,6 +85,7 @@ struct context {
     struct mem *mem;
     struct machine *machine;            // made at the first launch
     uint64_t grids;                     // launches so far
+    uint64_t grid_barrier;              // of cooperative launches, made at the first
     CUresult fault;                     // sticky: what a kernel did
     char *report;                       // last trap or load error, as text
 

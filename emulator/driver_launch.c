@@ -218,6 +218,11 @@ CUresult launch_build(struct context *ctx, const CUlaunchConfig *c, CUfunction h
         .param_bytes = f->function->param_size,
     };
     f->image->refs++;
+    if (a.cooperative && !ctx->grid_barrier) {
+        const struct mem_block *b = mem_alloc(ctx->mem, GRID_BARRIER_BYTES, 256, MEM_GLOBAL,
+                                              "grid barrier");
+        ctx->grid_barrier = b ? b->base : 0;
+    }
     result = launch->params ? check(ctx, f, &a, launch) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         result = launch_set_params(launch, params, extra);

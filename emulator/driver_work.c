@@ -178,6 +178,13 @@ static CUresult run_launches(struct context *ctx, struct work *const *works, siz
             .programmatic = i > 0,
             .grid_id = ++ctx->grids,
         };
+        const struct mem_block *barrier =
+            w->cooperative ? mem_find(ctx->mem, ctx->grid_barrier) : NULL;
+        if (barrier) {
+            memcpy(barrier->bytes, (const uint32_t[]){GRID_BARRIER_BYTES, 0}, GRID_BARRIER_BYTES);
+            valid_fill(barrier->valid, 0, GRID_BARRIER_BYTES, true);
+            l->grid_barrier = barrier->base;
+        }
         memcpy(l->grid, w->grid, sizeof l->grid);
         memcpy(l->block, w->block, sizeof l->block);
         memcpy(l->cluster, w->cluster, sizeof l->cluster);

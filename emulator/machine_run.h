@@ -37,6 +37,9 @@ struct launch {
      * all launches before it. Otherwise the grid starts when all before it have completed.
      */
     bool programmatic;
+    /* Global memory {size, counter} that the CTAs of a cooperative launch meet at: %envreg1 and 2
+     * hold its address, cooperative_groups does the rest. 0: no cooperative launch. */
+    uint64_t grid_barrier;
     uint64_t grid_id;           /* %gridid, and the launch's number in reports */
 };
 

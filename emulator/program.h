@@ -64,7 +64,8 @@ enum special {
     SR_DYNAMIC_SMEM_SIZE, SR_TOTAL_SMEM_SIZE, SR_AGGR_SMEM_SIZE, SR_CURRENT_GRAPH_EXEC,
     SR_RESERVED_SMEM_BEGIN, SR_RESERVED_SMEM_END, SR_RESERVED_SMEM_CAP,     // 0, 0x400, 0x400
     SR_RESERVED_SMEM_0, SR_RESERVED_SMEM_1,     // offsets of words in the reserved first KB
-    SR_PM0,                                     // every %pm and %envreg reads 0
+    SR_ENVREG1, SR_ENVREG2,                     // address of a cooperative grid's barrier: high, low
+    SR_PM0,                                     // every %pm and other %envreg reads 0
     SR_COUNT
 };
 

@@ -22,6 +22,7 @@ static const struct {
     {"%laneid", SR_LANEID, TY_U32, false}, {"%warpid", SR_WARPID, TY_U32, false},
     {"%nwarpid", SR_NWARPID, TY_U32, false}, {"%smid", SR_SMID, TY_U32, false},
     {"%nsmid", SR_NSMID, TY_U32, false}, {"%gridid", SR_GRIDID, TY_U64, false},
+    {"%envreg1", SR_ENVREG1, TY_U32, false}, {"%envreg2", SR_ENVREG2, TY_U32, false},
     {"%lanemask_eq", SR_LANEMASK_EQ, TY_U32, false},
     {"%lanemask_le", SR_LANEMASK_LE, TY_U32, false},
     {"%lanemask_lt", SR_LANEMASK_LT, TY_U32, false},

@@ -83,6 +83,10 @@ static uint64_t special(const struct warp *w, enum special s, unsigned lane)
         return g->smem + m->limits.smem_reserved;
     case SR_RESERVED_SMEM_END: case SR_RESERVED_SMEM_CAP:
         return SMEM_START;
+    case SR_ENVREG1:
+        return g->launch->grid_barrier >> 32;
+    case SR_ENVREG2:
+        return (uint32_t)g->launch->grid_barrier;
     case SR_RESERVED_SMEM_BEGIN: case SR_RESERVED_SMEM_0: case SR_RESERVED_SMEM_1:
     case SR_CURRENT_GRAPH_EXEC: case SR_PM0: case SR_COUNT:
         break;

@@ -12,6 +12,6 @@ trap 'rm -rf "$dir"' EXIT
     > "$dir/said" 2>&1 || { echo "not ok nvcc/compile"; cat "$dir/said"; exit; }
 for policy in early late random; do
     LD_LIBRARY_PATH=$out/lib/emulator PTXMM_EMU_POLICY=$policy PTXMM_EMU_REPORT=- "$dir/program" > "$dir/said" 2>&1
-    [ $? = 0 ] && [ "$(grep -c '^ok ' "$dir/said")" = 10 ] && ! grep -q '^not ok' "$dir/said" && echo "ok nvcc/$policy" ||
+    [ $? = 0 ] && [ "$(grep -c '^ok ' "$dir/said")" = 11 ] && ! grep -q '^not ok' "$dir/said" && echo "ok nvcc/$policy" ||
         { echo "not ok nvcc/$policy"; cat "$dir/said"; }
 done

@@ -47,6 +47,23 @@ __global__ void __cluster_dims__(4, 1, 1) ranks(unsigned *out)
     cluster.sync();
 }
 
+// Every CTA adds up what all have written before the grid-wide barrier.
+__global__ void rounds(unsigned *values, unsigned *out)
+{
+    const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+    for (unsigned round = 1; round <= 3; round++) {
+        if (threadIdx.x == 0)
+            values[blockIdx.x] = round * blockIdx.x;
+        grid.sync();
+        unsigned sum = 0;
+        for (unsigned i = 0; i < gridDim.x; i++)
+            sum += values[i];
+        if (threadIdx.x == 0)
+            out[blockIdx.x] += sum;
+        grid.sync();
+    }
+}
+
 template <typename T> int sums()
 {
     const int n = 1000, threads = 128, blocks = (n + threads - 1) / threads;
@@ -94,6 +111,21 @@ int main()
     for (unsigned i = 0; i < 8; i++)
         right = right && result[i] == 10 * (i / 4 * 4 + (i + 1) % 4);
     printf("%s clusters\n", right ? "ok" : "not ok");
+
+    unsigned *values, *totals;
+    CHECK(cudaMallocManaged(&values, 40 * sizeof *values));
+    CHECK(cudaMallocManaged(&totals, 40 * sizeof *totals));
+    for (unsigned i = 0; i < 40; i++)
+        totals[i] = i;
+    void *args[] = {&values, &totals};
+    CHECK(cudaLaunchCooperativeKernel((const void *)rounds, 40, 64, args, 0, 0));
+    CHECK(cudaDeviceSynchronize());
+    right = true;
+    for (unsigned i = 0; i < 40; i++)
+        right = right && totals[i] == i + (1 + 2 + 3) * (39 * 40 / 2);
+    printf("%s grid barrier, managed memory\n", right ? "ok" : "not ok");
+    CHECK(cudaFree(values));
+    CHECK(cudaFree(totals));
 
     int blocks = 0;
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, weighted<float>, 1024, 0));
