@@ -11,7 +11,8 @@ enum { PROTOCOL_PAIR = 1, PROTOCOL_COOL = 2, PROTOCOL_SUSTAINED = 4 };
 
 struct bench {
     /* asked for */
-    enum ptxmm_type type, out_type;
+    enum ptxmm_type type, b_type, out_type;
+    enum ptxmm_accumulate accumulate;
     const char *kernel;   /* NULL: the one the library selects */
     bool all_kernels;
     int protocols;
@@ -25,6 +26,7 @@ struct bench {
     struct nvml *nvml;     /* NULL: clocks are unknown */
     struct cublaslt *lt;   /* NULL: ours is timed alone */
     struct measure measure;
+    CUdeviceptr one;       /* 1.0f: the scale of A and of B, for cuBLASLt's fp8 */
     /* came out */
     json_t *results;
     int wrong;             /* products or measurements that failed */

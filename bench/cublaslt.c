@@ -26,8 +26,13 @@ enum {
     LT_R_32F = 0,
     LT_R_16F = 2,
     LT_R_16BF = 14,
+    LT_R_8F_E4M3 = 28,
+    LT_R_8F_E5M2 = 29,
     LT_DESC_TRANSA = 3,
     LT_DESC_TRANSB = 4,
+    LT_DESC_A_SCALE_POINTER = 17,
+    LT_DESC_B_SCALE_POINTER = 18,
+    LT_DESC_FAST_ACCUM = 25,
     LT_LAYOUT_BATCH_COUNT = 5,
     LT_LAYOUT_BATCH_STRIDE = 6,
     LT_PREFERENCE_MAX_WORKSPACE = 1
@@ -230,6 +235,8 @@ static int lt_type(enum ptxmm_type type)
     case PTXMM_BF16: return LT_R_16BF;
     case PTXMM_F16: return LT_R_16F;
     case PTXMM_F32: return LT_R_32F;
+    case PTXMM_E4M3: return LT_R_8F_E4M3;
+    case PTXMM_E5M2: return LT_R_8F_E5M2;
     default: return -1;
     }
 }
@@ -249,13 +256,23 @@ static int layout_create(struct cublaslt *lt, const struct ptxmm_operand *operan
     return status;
 }
 
-int cublaslt_matmul_create(struct cublaslt *lt, const struct ptxmm_problem *p, size_t workspace_bytes,
+/* What fp8 adds: scales of A and B, and how it is added up. */
+static int describe_fp8(struct cublaslt *lt, void *desc, const struct ptxmm_problem *p, uint64_t one)
+{
+    const int8_t fast = p->accumulate == PTXMM_ACCUMULATE_FAST;
+    int status = lt->MatmulDescSetAttribute(desc, LT_DESC_FAST_ACCUM, &fast, sizeof fast);
+    if (!status) status = lt->MatmulDescSetAttribute(desc, LT_DESC_A_SCALE_POINTER, &one, sizeof one);
+    if (!status) status = lt->MatmulDescSetAttribute(desc, LT_DESC_B_SCALE_POINTER, &one, sizeof one);
+    return status;
+}
+
+int cublaslt_matmul_create(struct cublaslt *lt, const struct ptxmm_problem *p, uint64_t one, size_t workspace_bytes,
                            struct cublaslt_matmul **out, char *why, size_t why_size)
 {
     *out = NULL;
     if (lt_type(p->a.type) < 0 || lt_type(p->b.type) < 0 || lt_type(p->d.type) < 0 || p->kind > PTXMM_BATCH_STRIDED ||
         p->d.layout != PTXMM_ROW_MAJOR) {
-        snprintf(why, why_size, "the bench compares only bf16, f16 and f32, dense or strided, with D row-major");
+        snprintf(why, why_size, "the bench compares only bf16, f16, f32 and fp8, dense or strided, with D row-major");
         return -1;
     }
     struct cublaslt_matmul *mm = calloc(1, sizeof *mm);
@@ -277,6 +294,9 @@ int cublaslt_matmul_create(struct cublaslt *lt, const struct ptxmm_problem *p, s
     status = lt->MatmulDescSetAttribute(mm->desc, LT_DESC_TRANSA, &first, sizeof first);
     if (status) goto fail;
     status = lt->MatmulDescSetAttribute(mm->desc, LT_DESC_TRANSB, &second, sizeof second);
+    if (status) goto fail;
+
+    if (p->a.type == PTXMM_E4M3 || p->a.type == PTXMM_E5M2) status = describe_fp8(lt, mm->desc, p, one);
     if (status) goto fail;
 
     call = "cublasLtMatrixLayoutCreate";

@@ -27,9 +27,10 @@ void cublaslt_close(struct cublaslt **lt);
 const char *cublaslt_path(const struct cublaslt *lt);
 size_t cublaslt_version(const struct cublaslt *lt);
 
-/* Asks the heuristic for up to 8 algorithms, best guess first, with at most `workspace_bytes` of workspace. Dense and
+/* `one` is the device address of 1.0f, the scale of both operands where they are fp8 (kept until destruction).
+ * Asks the heuristic for up to 8 algorithms, best guess first, with at most `workspace_bytes` of workspace. Dense and
  * strided-batch problems; packed or not. -1 with a sentence when cuBLASLt has none. */
-int cublaslt_matmul_create(struct cublaslt *lt, const struct ptxmm_problem *problem, size_t workspace_bytes,
+int cublaslt_matmul_create(struct cublaslt *lt, const struct ptxmm_problem *problem, uint64_t one, size_t workspace_bytes,
                            struct cublaslt_matmul **matmul, char *why, size_t why_size);
 void cublaslt_matmul_destroy(struct cublaslt_matmul **matmul);
 int cublaslt_matmul_algorithms(const struct cublaslt_matmul *matmul);

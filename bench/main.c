@@ -24,7 +24,7 @@
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
-    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_OUT_TYPE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
+    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
     KEY_WORKSPACE
 };
@@ -33,8 +33,10 @@ static const struct argp_option option_table[] = {
     { "shapes", KEY_SHAPES, "FILE", 0, "every product of this list: lines of \"name M N K batch layout\"", 0 },
     { "shape", KEY_SHAPE, "MxNxK", 0,
       "this product; may be repeated; xBATCH behind it: a strided batch; one number is a cube", 0 },
-    { "type", KEY_TYPE, "bf16|f16", 0, "type of A and B (default bf16)", 0 },
-    { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D (default: that of A and B)", 0 },
+    { "type", KEY_TYPE, "bf16|f16|e4m3|e5m2", 0, "type of A and B (default bf16)", 0 },
+    { "b-type", KEY_B_TYPE, "TYPE", 0, "type of B, where it is another one", 0 },
+    { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D (default: that of A and B; fp8: bf16)", 0 },
+    { "accumulate", KEY_ACCUMULATE, "default|fast", 0, "of fp8, for both sides: fast allows a sum of fewer bits", 0 },
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel instead of the one that the library selects", 0 },
     { "all-kernels", KEY_ALL, NULL, 0, "every kernel that can, not only the selected one", 0 },
     { "protocol", KEY_PROTOCOL, "LIST", 0, "of pair, cool, sustained, with commas, or all (default pair,cool)", 0 },
@@ -101,6 +103,14 @@ static long long number(const char *option, const char *text, long long low, lon
     return value;
 }
 
+static enum ptxmm_type factor_type(const char *option, const char *text)
+{
+    enum ptxmm_type type;
+    if (!type_parse(text, &type) || type == PTXMM_F32)
+        usage("--%s is \"%s\", must be bf16, f16, e4m3 or e5m2", option, text);
+    return type;
+}
+
 static int protocols(const char *text)
 {
     static const char *const names[] = { "pair", "cool", "sustained" };
@@ -130,12 +140,16 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_SHAPE:
         if (shapes_parse(&a->shapes, text, why, sizeof why)) usage("%s", why);
         return 0;
-    case KEY_TYPE:
-        if (!type_parse(text, &bench->type) || bench->type == PTXMM_F32)
-            usage("--type is \"%s\", must be bf16 or f16", text);
-        return 0;
+    case KEY_TYPE: bench->type = factor_type("type", text); return 0;
+    case KEY_B_TYPE: bench->b_type = factor_type("b-type", text); return 0;
     case KEY_OUT_TYPE:
-        if (!type_parse(text, &bench->out_type)) usage("--out-type is \"%s\", must be bf16, f16 or f32", text);
+        if (!type_parse(text, &bench->out_type) || type_is_fp8(bench->out_type))
+            usage("--out-type is \"%s\", must be bf16, f16 or f32", text);
+        return 0;
+    case KEY_ACCUMULATE:
+        if (strcmp(text, "default") && strcmp(text, "fast"))
+            usage("--accumulate is \"%s\", must be default or fast", text);
+        bench->accumulate = strcmp(text, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
         return 0;
     case KEY_KERNEL:
         if (!ptxmm_kernel_by_name(text))
@@ -219,6 +233,12 @@ static int open_all(struct arguments *a)
         fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
         return EXIT_NO_DEVICE;
     }
+    const float one = 1;
+    bench->one = gpu_alloc(gpu, sizeof one);
+    if (!bench->one || !gpu_upload(gpu, bench->one, &one, sizeof one)) {
+        fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
+        return EXIT_NO_DEVICE;
+    }
     if (!gpu_ok(gpu, gpu->StreamCreate(&bench->measure.stream, 0), "cuStreamCreate")) {
         fprintf(stderr, "ptxmm-bench: %s\n", gpu->error);
         return EXIT_NO_DEVICE;
@@ -244,6 +264,7 @@ static void close_all(struct arguments *a)
     struct bench *bench = &a->bench;
     if (bench->gpu.context) {
         gpu_free(&bench->gpu, bench->measure.workspace);
+        gpu_free(&bench->gpu, bench->one);
         if (bench->measure.stream) bench->gpu.StreamDestroy(bench->measure.stream);
     }
     cublaslt_close(&bench->lt);
@@ -265,8 +286,9 @@ static json_t *host_time(struct bench *bench)
     struct ptxmm_error error;
     struct host_times times;
     json_t *object = NULL;
-    const struct ptxmm_problem problem = { .m = 64, .n = 64, .k = 64, .a.type = bench->type, .b.type = bench->type,
-                                           .d.type = bench->out_type, .prefer.kernel = bench->kernel };
+    const struct ptxmm_problem problem = { .m = 64, .n = 64, .k = 64, .a.type = bench->type, .b.type = bench->b_type,
+                                           .d.type = bench->out_type, .accumulate = bench->accumulate,
+                                           .prefer.kernel = bench->kernel };
     const struct ptxmm_arguments arguments = { .a = gpu_alloc(gpu, 64 * 64 * 4), .b = gpu_alloc(gpu, 64 * 64 * 4),
                                                .d = gpu_alloc(gpu, 64 * 64 * 4), .alpha = 1 };
     bool ok = arguments.a && arguments.b && arguments.d && gpu->MemsetD8(arguments.a, 0, 64 * 64 * 4) == CUDA_SUCCESS &&
@@ -331,9 +353,11 @@ int main(int argc, char **argv)
         /* A kernel's name decides the types, but for kernels that take bf16 or f16. */
         const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(bench->kernel);
         if (kernel->a != PTXMM_BF16_OR_F16) bench->type = kernel->a;
+        if (kernel->b != PTXMM_BF16_OR_F16) bench->b_type = kernel->b;
         if (kernel->d != PTXMM_BF16_OR_F16) bench->out_type = kernel->d;
     }
-    if (!bench->out_type) bench->out_type = bench->type;
+    if (!bench->b_type) bench->b_type = bench->type;
+    if (!bench->out_type) bench->out_type = type_is_fp8(bench->type) ? PTXMM_BF16 : bench->type;
     if (!bench->pairs) bench->pairs = a.quick ? 8 : 24;
     bench->cool_repeats = a.quick ? 1 : 3;
     bench->bursts = a.quick ? 2 : 4;

@@ -145,11 +145,13 @@ static bool result_of(struct bench *bench, const struct contestant *contestant, 
     return false;
 }
 
-static bool right(struct bench *bench, const struct data *data, const struct stack *d, struct check_result *result)
+/* `promotion`: of fp8, see struct check_problem. */
+static bool right(struct bench *bench, const struct data *data, const struct stack *d, int64_t promotion,
+                  struct check_result *result)
 {
     const struct check_batch problem = {
-        .a = &data->a, .b = &data->b, .d = d, .alpha = 1, .seed = bench->seed, .samples = 1024, .element_work = 1 << 24,
-        .block_work = (int64_t)1 << 31,
+        .a = &data->a, .b = &data->b, .d = d, .alpha = 1, .promotion = promotion, .seed = bench->seed,
+        .samples = 1024, .element_work = 1 << 24, .block_work = (int64_t)1 << 31,
     };
     check_all(&problem, result);
     return result->ok;
@@ -203,7 +205,7 @@ void bench_table_head(void)
 {
     printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as "
            "cuBLASLt;\nsplit: CTAs of a cluster x groups of clusters that share a tile's K\n\n");
-    printf("%-18s %-29s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "split",
+    printf("%-18s %-40s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "split",
            "protocol",
            "ours us", "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
 }
@@ -225,7 +227,7 @@ static void print_row(const char *shape, const char *kernel, const char *split, 
     const struct times *first = &t->first, *best = &t->best;
     const struct nvml_state *state = &t->state;
     const struct summary o = times_summary(&t->ours), f = times_summary(first), b = times_summary(best);
-    printf("%-18s %-29s %-5s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, split, protocol, o.median * 1e6, spread(&o),
+    printf("%-18s %-40s %-5s %-9s | %9.2f %6.2f %8.1f |", shape, kernel, split, protocol, o.median * 1e6, spread(&o),
            flops / o.median / 1e12);
     if (first->count)
         printf(" %9.2f %6.2f %6.3f |", f.median * 1e6, spread(&f), speed(&t->ours, first));
@@ -338,7 +340,7 @@ static void give_up(struct bench *bench, const struct shape *shape, const char *
                     const char *what, const char *why)
 {
     bench_progress(NULL);
-    printf("%-18s %-28s %s: %s\n", shape->name, kernel, what, why);
+    printf("%-18s %-39s %s: %s\n", shape->name, kernel, what, why);
     fflush(stdout);
     json_object_set_new(object, what, json_string(why));
     if (strcmp(what, "skipped")) bench->wrong++;
@@ -353,6 +355,11 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
                                (json_int_t)shape->n, "k", (json_int_t)shape->k, "batch", (json_int_t)shape->batch,
                                "type", type_name(problem->a.type),
                                "out_type", type_name(problem->d.type));
+    if (type_is_fp8(problem->a.type)) {
+        json_object_set_new(object, "b_type", json_string(type_name(problem->b.type)));
+        json_object_set_new(object, "accumulate",
+                            json_string(problem->accumulate == PTXMM_ACCUMULATE_FAST ? "fast" : "default"));
+    }
     json_array_append_new(bench->results, object);
     const char *asked = problem->prefer.kernel ? problem->prefer.kernel : "-";
     if (ptxmm_plan_create(bench->mm, problem, NULL, &plan, &error)) {
@@ -377,7 +384,7 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     char text[1400];
     if (!workspaces_make(bench, info->workspace_bytes) || !result_of(bench, &c->ours, &data->d)) {
         give_up(bench, shape, kernel, object, "failed", bench->measure.error);
-    } else if (!right(bench, data, &data->d, &result)) {
+    } else if (!right(bench, data, &data->d, info->candidate.kernel->promotion, &result)) {
         give_up(bench, shape, kernel, object, "wrong", check_describe(&result, text, sizeof text));
     } else {
         json_t *checked = json_pack("{s:s, s:I, s:f}", "method", result.method, "elements", (json_int_t)result.elements,
@@ -390,10 +397,10 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
         else if (data->have_theirs) {
             const int64_t count = different(&data->d, &data->theirs);
             if (count)
-                printf("%-18s %-28s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "",
+                printf("%-18s %-39s %lld of %lld elements differ in bits from cuBLASLt's first\n", "", "",
                        (long long)count, (long long)(shape->m * shape->n * shape->batch));
             else
-                printf("%-18s %-28s bits equal to cuBLASLt's first\n", "", "");
+                printf("%-18s %-39s bits equal to cuBLASLt's first\n", "", "");
         }
     }
     ptxmm_plan_destroy(&plan);
@@ -412,7 +419,7 @@ static void prepare_cublaslt(struct bench *bench, const struct shape *shape, str
         printf("%-18s cuBLASLt: %s\n", shape->name, bench->measure.error);
         return;
     }
-    if (!right(bench, data, &data->theirs, &result)) {
+    if (!right(bench, data, &data->theirs, 0, &result)) { /* how often theirs promotes is not known */
         printf("%-18s cuBLASLt is wrong: %s\n", shape->name, check_describe(&result, text, sizeof text));
         return;
     }
@@ -433,13 +440,14 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
         .kind = shape->batch > 1 ? PTXMM_BATCH_STRIDED : PTXMM_DENSE,
         .batch = shape->batch,
         .a = { .type = bench->type, .layout = shape->layout[0] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
-        .b = { .type = bench->type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
+        .b = { .type = bench->b_type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
         .d = { .type = bench->out_type },
+        .accumulate = bench->accumulate,
         .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace },
     };
     const bool a_k = problem.a.layout == PTXMM_K_MAJOR, b_k = problem.b.layout == PTXMM_K_MAJOR;
     problem.a.ld = aligned(bench->type, a_k ? shape->k : shape->m);
-    problem.b.ld = aligned(bench->type, b_k ? shape->k : shape->n);
+    problem.b.ld = aligned(bench->b_type, b_k ? shape->k : shape->n);
     problem.d.ld = aligned(bench->out_type, shape->n);
     if (shape->batch > 1) {
         problem.a.batch_stride = problem.a.ld * (a_k ? shape->m : shape->k);
@@ -489,7 +497,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
     }
     if (bench->lt) {
         bench_progress("[%s] %s: cuBLASLt", place, shape->name);
-        if (cublaslt_matmul_create(bench->lt, &problem, MEASURE_WORKSPACE, &matmul, why, sizeof why))
+        if (cublaslt_matmul_create(bench->lt, &problem, bench->one, MEASURE_WORKSPACE, &matmul, why, sizeof why))
             printf("%-18s cuBLASLt: %s\n", shape->name, why);
         else
             prepare_cublaslt(bench, shape, matmul, &data, &contest);

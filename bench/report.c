@@ -60,8 +60,14 @@ static void print_protocol(const json_t *results, const char *protocol)
     json_array_foreach(results, index, result) {
         char text[40];
         if (!json_object_get(result, protocol)) continue;
-        printf("| %s | %s -> %s | %s | %s |", text_at(result, "shape"), text_at(result, "type"),
-               text_at(result, "out_type"), text_at(result, "kernel"), bits(result, text, sizeof text));
+        char types[80];
+        if (json_object_get(result, "b_type"))
+            snprintf(types, sizeof types, "%s x %s -> %s", text_at(result, "type"), text_at(result, "b_type"),
+                     text_at(result, "out_type"));
+        else
+            snprintf(types, sizeof types, "%s -> %s", text_at(result, "type"), text_at(result, "out_type"));
+        printf("| %s | %s | %s | %s |", text_at(result, "shape"), types, text_at(result, "kernel"),
+               bits(result, text, sizeof text));
         print_timing(result, protocol);
         putchar('\n');
     }
