@@ -27,6 +27,8 @@
  *   [split]  fits to every kernel's time on 15 small and thin shapes, 2026-11-29: the part goes
  *            through shared memory as f32; and differences between 1 and 2 CTAs a cluster.
  *   [ramp]   what small, memory-bound products take beyond their bytes.
+ *   [fp8]    of the fp8 row all but [peak] and [tma]: one fit to the times of 13 kernels on 25 shapes
+ *            of bench/shapes.txt, those within 1.45 of the best, 2026-11-30, less 2 us of events.
  *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
  *            max(N/2, 32 + N/4) cycles in one CTA with 128 rows, max(N/2, 32 + N/8) in a pair with
  *            256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
@@ -36,7 +38,7 @@
  * moves a thread's share of the tile through shared memory; [fit] gives one point (256 bytes a
  * thread), the split in a fixed and a proportional part is a guess. */
 static const struct timing {
-    int arch;
+    int arch, bits;           /* of an element of A */
     double slice_overhead;    /* [fit]    added to every slice's tensor time */
     double issue;             /* [guess]  between two slices' loads */
     double load;              /* [tma]    from issue to data present */
@@ -49,6 +51,8 @@ static const struct timing {
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
     double exchange;          /* [split]  adding the parts of a cluster, beyond one part's epilogue */
     double group;             /* [split]  one more group: its sums written and read back */
+    double promote;           /* [fp8]    added to a slice's tensor time where its sum is promoted */
+    double outside;           /* [fp8]    to load a row of a slice that lies outside of the matrix */
     double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
     double cooperative_clock; /* [power]  share of the highest clock that power allows; of ... */
     double pingpong_clock;    /* [power]  ... ping-pong */
@@ -57,6 +61,7 @@ static const struct timing {
     double l2;                /* [guess]  share of the L2 that operands can hold on to */
 } timings[] = {
     { .arch = 90,
+      .bits = 16,
       .slice_overhead = 6,
       .issue = 40,
       .load = 1000,
@@ -75,7 +80,30 @@ static const struct timing {
       .split_clock = 0.95,
       .dram = 0.88,
       .l2 = 0.75 },
+    { .arch = 90,
+      .bits = 8,
+      .slice_overhead = 6,
+      .issue = 40,
+      .load = 1000,
+      .epilogue = 380,
+      .epilogue_per_byte = 4.7,
+      .sm_bytes = 80,
+      .fabric = 12.9e12,
+      .ramp = 2.6e-6,
+      .split_start = 2350,
+      .split_element = 0.275,
+      .exchange = 3450,
+      .group = 4200,
+      .promote = 8,
+      .outside = 2.9,
+      .launch = 4100,
+      .cooperative_clock = 0.815,
+      .pingpong_clock = 0.865,
+      .split_clock = 0.95,
+      .dram = 0.88,
+      .l2 = 0.75 },
     { .arch = 100,
+      .bits = 16,
       .slice_overhead = 2,
       .issue = 40,
       .load = 1100,
@@ -96,17 +124,27 @@ static const struct timing {
       .l2 = 0.75 },
 };
 
-static const struct timing *timing_of(int arch)
+/* Bits of an element of A; a class of types has those of its members. */
+static int element_bits(enum ptxmm_type type)
 {
-    for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
-        if (timings[i].arch == arch)
-            return &timings[i];
-    return NULL;
+    return problem_type_bits(type == PTXMM_BF16_OR_F16 ? PTXMM_F16 : type);
 }
 
 int timing_knows(int arch)
 {
-    return timing_of(arch) != NULL;
+    for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
+        if (timings[i].arch == arch)
+            return 1;
+    return 0;
+}
+
+static const struct timing *timing_of(const struct ptxmm_kernel_info *kernel)
+{
+    for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
+        if (timings[i].arch == kernels_target_arch(kernel->target) &&
+            timings[i].bits == element_bits(kernel->a))
+            return &timings[i];
+    return NULL;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -134,12 +172,6 @@ enum { STEP_BYTES = 32 };
 static int step_rows(const struct ptxmm_kernel_info *kernel)
 {
     return kernel->algorithm == PTXMM_ONE_CTA || kernel->algorithm == PTXMM_CTA_PAIR ? 128 : 64;
-}
-
-/* Bits of an element of A; a class of types has those of its members. */
-static int element_bits(enum ptxmm_type type)
-{
-    return problem_type_bits(type == PTXMM_BF16_OR_F16 ? PTXMM_F16 : type);
 }
 
 /* Split kernels whose tile is thin put the rows of B on the instruction's long side, see
@@ -188,7 +220,8 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
  */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
-                              int64_t tiles, int64_t slices, int64_t ranks, int64_t groups)
+                              int64_t tiles, int64_t slices, double outside, int64_t ranks,
+                              int64_t groups)
 {
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
@@ -198,9 +231,11 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
         .stages = (int)kernel->stages,
         .accumulators =
             kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT ? 1 : 2,
-        .issue = larger(timing->issue, slot_bytes(kernel) / timing->sm_bytes),
+        .issue = larger(timing->issue, slot_bytes(kernel) / timing->sm_bytes) +
+                 timing->outside * outside,
         .load = timing->load,
-        .mma = slice_cycles(kernel) + timing->slice_overhead,
+        .mma = slice_cycles(kernel) + timing->slice_overhead +
+               (kernel->promotion ? timing->promote : 0),
         .epilogue = timing->epilogue +
                     timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8 +
                     (kernel->algorithm == PTXMM_SPLIT
@@ -279,6 +314,13 @@ static int64_t sms_of(const struct ptxmm_device *device, const struct ptxmm_prob
     return budget > 0 ? smaller(budget, device->sm_count) : device->sm_count;
 }
 
+/* Rows of a slice of A or B that lie outside of the matrix, on average. */
+static double rows_outside(int64_t rows, uint32_t tile)
+{
+    int64_t tiles = ceil_div(rows, tile);
+    return tiles ? (double)(tiles * tile - rows) / (double)tiles : 0;
+}
+
 /* The prediction with `cluster` CTAs a cluster and `groups` clusters a tile. */
 static void predict(const struct timing *timing, const struct ptxmm_device *device,
                     const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
@@ -321,8 +363,10 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
                                                                     : timing->cooperative_clock);
 
     int64_t part = is_split ? ceil_div(slices, cluster * groups) : slices;
-    double compute = pipeline_cycles(timing, kernel, rounds, part, is_split ? cluster : 1, groups) /
-                     clock;
+    double outside =
+        rows_outside(problem->m, kernel->tile_m) + rows_outside(problem->n, kernel->tile_n);
+    double compute = pipeline_cycles(timing, kernel, rounds, part, outside, is_split ? cluster : 1,
+                                     groups) / clock;
     double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs, outputs) /
                     (timing->dram * bandwidth);
     double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
@@ -348,7 +392,7 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
                     struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    const struct timing *timing = timing_of(kernels_target_arch(kernel->target));
+    const struct timing *timing = timing_of(kernel);
     assert(timing);
     if (problem_is_empty(problem))
         return;
