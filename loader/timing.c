@@ -51,7 +51,8 @@ static const struct timing {
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
     double exchange;          /* [split]  adding the parts of a cluster, beyond one part's epilogue */
     double group;             /* [split]  one more group: its sums written and read back */
-    double promote;           /* [fp8]    added to a slice's tensor time where its sum is promoted */
+    double promote;           /* [fp8]    added to a slice's tensor time where its sum is promoted, ... */
+    double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
     double outside;           /* [fp8]    to load a row of a slice that lies outside of the matrix */
     double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
     double cooperative_clock; /* [power]  share of the highest clock that power allows; of ... */
@@ -95,6 +96,7 @@ static const struct timing {
       .exchange = 3450,
       .group = 4200,
       .promote = 8,
+      .split_promote = 125,
       .outside = 2.9,
       .launch = 4100,
       .cooperative_clock = 0.815,
@@ -235,7 +237,9 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
                  timing->outside * outside,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead +
-               (kernel->promotion ? timing->promote : 0),
+               (!kernel->promotion                       ? 0
+                : kernel->algorithm == PTXMM_SPLIT ? timing->split_promote
+                                                   : timing->promote),
         .epilogue = timing->epilogue +
                     timing->epilogue_per_byte * thread_elements * element_bits(kernel->d) / 8 +
                     (kernel->algorithm == PTXMM_SPLIT
