@@ -334,3 +334,86 @@ enum flow op_red_async(struct warp *w, const struct inst *in, uint32_t mask)
 {
     return far_lanes(w, in, mask, true);
 }
+
+/* ---- the same in global memory: released when it happens, and nobody is told ------------------- */
+
+struct late_store {
+    struct async_job job;
+    uint64_t address;
+    unsigned bytes;
+    enum reduce_type reduce;    /* REDUCE_NONE: a store */
+    uint64_t value;
+};
+
+static void late_fire(struct machine *m, struct async_job *job, unsigned step)
+{
+    struct late_store *l = (struct late_store *)job;
+    struct place place;
+
+    (void)step;
+    if (!machine_place_global(m, &job->site, l->address, l->bytes, ACCESS_WRITE, &place))
+        return;
+    if (l->reduce == REDUCE_NONE) {
+        memcpy(place.data, &l->value, l->bytes);
+        if (place.valid)
+            valid_put(place.valid, place.valid_at, l->bytes, UINT32_MAX);
+    } else if (place.valid && !valid_all(place.valid, place.valid_at, l->bytes)) {
+        machine_trap_at(m, &job->site, TRAP_UNDEFINED, l->address,
+                        "a reduction of memory that nobody wrote");
+        return;
+    } else {
+        reduce_bytes_at((enum suboperation)job->site.inst->sub, l->reduce, place.data,
+                        (const uint8_t *)&l->value, 1);
+    }
+    machine_progress(m);
+}
+
+static bool late_issue(struct warp *w, const struct inst *in, unsigned lane, bool reduces)
+{
+    const unsigned size = type_bits((enum type)in->type[0]) / 8;
+    const uint64_t address = warp_address(w, &in->o[0], lane);
+    struct late_store *l;
+    struct place dst;
+
+    if (address % size) {
+        warp_trap_at(w, in, (int)lane, TRAP_MISALIGNED, address, "must be a multiple of %u", size);
+        return false;
+    }
+    if (!warp_place(w, in, lane, (enum space)in->space, address, size, ACCESS_WRITE, &dst))
+        return false;
+    if (dst.space != SP_GLOBAL) {
+        warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, address, "global memory is meant");
+        return false;
+    }
+    l = async_job_new(w, in, lane, sizeof *l, late_fire);
+    if (!l)
+        return false;
+    l->address = address;
+    l->bytes = size;
+    l->reduce = reduces ? reduce_of_type((enum type)in->type[0]) : REDUCE_NONE;
+    l->value = warp_value(w, &in->o[1], lane);
+    async_post(w->m, &l->job, 0, DELAY_REMOTE);
+    return true;
+}
+
+static enum flow late_lanes(struct warp *w, const struct inst *in, uint32_t mask, bool reduces)
+{
+    if (!async_need_address(w, in, &in->o[0], mask, "the destination") ||
+        !warp_need(w, in, &in->o[1], mask, "the value"))
+        return FLOW_TRAP;
+    for (uint32_t left = mask; left; left &= left - 1)
+        if (!late_issue(w, in, (unsigned)__builtin_ctz(left), reduces))
+            return FLOW_TRAP;
+    machine_progress(w->m);
+    return machine_trapped(w->m) ? FLOW_TRAP : FLOW_NEXT;
+}
+
+enum flow op_st_async_global(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    return late_lanes(w, in, mask, false);
+}
+
+enum flow op_red_async_global(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    return late_lanes(w, in, mask, true);
+}
