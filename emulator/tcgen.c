@@ -101,6 +101,11 @@ void tcgen_cta_close(struct async_cta *c)
 {
     if (!c->tcgen)
         return;
+    for (struct tcgen_op *op = c->tcgen->oldest, *newer; op; op = newer) {
+        newer = op->newer;
+        if (op->unposted)       /* the run has ended in a trap */
+            async_job_cancel(op->job.site.cta->m, &op->job);
+    }
     free(c->tcgen->sides[0].threads);
     free(c->tcgen->sides[1].threads);
     free(c->tcgen->strict);
@@ -372,7 +377,7 @@ enum flow tcgen_issue(struct warp *w, struct tcgen_op *op)
     }
     machine_observe(w->m, &op->job.site, EVENT_ASYNC_ISSUE, 0, op->number, 0);
     if (op->class == TCGEN_LD && waits_strictly(w->m)) {
-        /* its wait::ld performs it */
+        op->unposted = true;    /* its wait::ld performs it */
     } else if (async_reads_now(w->m)) {
         tcgen_perform(w->m, op);
         async_job_cancel(w->m, &op->job);
@@ -431,7 +436,7 @@ static bool perform_loads(struct warp *w)
         }
         if (!tcgen_perform(w->m, op))
             return false;
-        if (waits_strictly(w->m))
+        if (op->unposted)
             async_job_cancel(w->m, &op->job);
         op = u->oldest;
     }

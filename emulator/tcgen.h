@@ -48,6 +48,7 @@ struct tcgen_op {
     enum tcgen_class class;
     unsigned side;              /* of the CTA that issued it */
     bool done;
+    bool unposted;              /* no event will come: a wait performs it */
     uint64_t number;            /* in order of issue */
     uint64_t fenced;            /* when its thread executed before_thread_sync, 0: not yet */
     uint64_t after;             /* when its thread had last executed after_thread_sync */
