@@ -351,8 +351,8 @@ PTXMM_API enum ptxmm_status ptxmm_model_run(const struct ptxmm_model *model, str
 
 /* Chooses a kernel, loads it if need be, encodes its tensor maps. Belongs to the calling thread's current CUDA context. `device`
  * overrides the description of that context's device for selection; NULL: it is queried. The problem is copied. The caller owns
- * *plan. When no kernel is usable: ERROR_NO_KERNEL, and the text gives every kernel's reason as far as it fits; ptxmm_select gives
- * them all as data. */
+ * *plan. When no kernel is usable: ERROR_NO_KERNEL, and the text gives the kernels' reasons, of those that came closest first, as
+ * far as they fit; ptxmm_select gives them all as data. */
 PTXMM_API enum ptxmm_status ptxmm_plan_create(struct ptxmm *mm, const struct ptxmm_problem *problem,
                                               const struct ptxmm_device *device, struct ptxmm_plan **plan,
                                               struct ptxmm_error *error);

@@ -377,6 +377,23 @@ static void list_targets(char *text, size_t size)
     }
 }
 
+/* How far a kernel came before it was rejected: the order of judge(). */
+static int progress(enum ptxmm_reason reason)
+{
+    static const enum ptxmm_reason order[] = {
+        PTXMM_REASON_ARCHITECTURE, PTXMM_REASON_SHARED_MEMORY, PTXMM_REASON_CLUSTER,
+        PTXMM_REASON_NOT_ASKED,    PTXMM_REASON_DETERMINISM,   PTXMM_REASON_KIND,
+        PTXMM_REASON_TYPE,         PTXMM_REASON_ACCUMULATE,    PTXMM_REASON_LAYOUT,
+        PTXMM_REASON_SCALE,        PTXMM_REASON_EPILOGUE,      PTXMM_REASON_SIZE,
+        PTXMM_REASON_ALIGNMENT,    PTXMM_REASON_WORKSPACE,     PTXMM_REASON_DRIVER,
+        PTXMM_REASON_IMAGE,
+    };
+    int stage = 0;
+    while (stage < (int)(sizeof order / sizeof order[0]) && order[stage] != reason)
+        stage++;
+    return stage;
+}
+
 enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
                                      const struct ptxmm_candidate candidates[KERNEL_COUNT],
                                      struct ptxmm_error *error)
@@ -391,12 +408,20 @@ enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
                          "no kernel for this architecture: the device's arch is %d, have %s",
                          device->arch, targets);
     }
+    // Not all fit: those that came furthest first, for they say what would have to be otherwise.
+    const struct ptxmm_candidate *order[KERNEL_COUNT];
+    for (size_t i = 0; i < KERNEL_COUNT; i++) {
+        size_t at = i;
+        for (; at > 0 && progress(order[at - 1]->reason) < progress(candidates[i].reason); at--)
+            order[at] = order[at - 1];
+        order[at] = &candidates[i];
+    }
     char text[sizeof((struct ptxmm_error *)NULL)->text];
     size_t length = 0, left = KERNEL_COUNT;
     text[0] = '\0';
     for (size_t i = 0; i < KERNEL_COUNT; i++, left--) {
         char line[256];
-        ptxmm_candidate_describe(&candidates[i], line, sizeof line);
+        ptxmm_candidate_describe(order[i], line, sizeof line);
         // Room is kept for the words that say how many did not fit.
         if (length + strlen(line) + sizeof "no kernel can run this problem: ; and 1000 more" >
             sizeof text)

@@ -10,7 +10,8 @@
 void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
                   const enum ptxmm_reason *except, struct ptxmm_candidate candidates[KERNEL_COUNT]);
 
-/* Says in *error why no candidate is usable: one line with every reason, as far as it fits. */
+/* Says in *error why no candidate is usable: one line with every reason, as far as it fits, of those
+ * that came closest first. */
 enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
                                      const struct ptxmm_candidate candidates[KERNEL_COUNT],
                                      struct ptxmm_error *error);

@@ -533,6 +533,50 @@ static void the_emulator_is_found(void **state)
 }
 
 /* A PTX file that says how to run itself; what it expects holds, or not, or it traps. */
+/* Small integers as e4m3 and e5m2, by hand; and each kind of sum where it is asked for. */
+static void the_emulator_multiplies_fp8(void **state)
+{
+    (void)state;
+    enum { M = 5, N = 3, K = 4 };
+    float a[M * K], b[K * N];
+    need_emulator();
+    for (int i = 0; i < M * K; i++)
+        a[i] = (float)(i % 7 - 3);
+    for (int i = 0; i < K * N; i++)
+        b[i] = (float)(i % 5 - 1);
+    write_npy("a8.npy", "<f4", M, K, a, sizeof a);
+    write_npy("b8.npy", "<f4", K, N, b, sizeof b);
+    static const struct {
+        const char *words, *says;
+        enum ptxmm_type out;
+    } cases[] = {
+        { "--type e4m3 --b-type e5m2", "rounded to e4m3 and e5m2", PTXMM_F32 },
+        { "--type e5m2 --out-type f16", "e5m2 x e5m2 -> f32 -> f16", PTXMM_F16 },
+        { "--type e5m2 --b-type e4m3 --out-type f32", "_promoted", PTXMM_F32 },
+        { "--type e4m3 --accumulate fast --kernel sm90_gemm_e4m3_e4m3_128x192",
+          "e4m3 x e4m3 -> f32 -> bf16", PTXMM_F32 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[256], error[256];
+        struct npy d;
+        snprintf(words, sizeof words, "run --driver emulator --a a8.npy --b b8.npy %s --out d8.npy",
+                 cases[i].words);
+        child_expect(words, 0, cases[i].says);
+        assert_true(npy_read("d8.npy", &d, error, sizeof error));
+        assert_true(d.type == cases[i].out && d.rows == M && d.cols == N);
+        for (int e = 0; e < M * N; e++) {
+            double expected = 0;
+            for (int k = 0; k < K; k++)
+                expected += (double)a[e / N * K + k] * (double)b[k * N + e % N];
+            assert_true(npy_get(&d, e / N, e % N) == expected);
+        }
+        npy_free(&d);
+    }
+    child_refuses("run --driver emulator --m 8 --n 8 --k 8 --type e4m3 --kernel "
+                  "sm90_gemm_e4m3_e4m3_128x256",
+                  2, "accumulate is DEFAULT, must be FAST");
+}
+
 static void ptx_files_are_emulated(void **state)
 {
     (void)state;
@@ -680,6 +724,7 @@ int main(void)
         cmocka_unit_test(run_takes_arrays),
         cmocka_unit_test(run_follows_nan),
         cmocka_unit_test(the_emulator_is_found),
+        cmocka_unit_test(the_emulator_multiplies_fp8),
         cmocka_unit_test(the_emulator_repeats),
         cmocka_unit_test(ptx_files_are_emulated),
         cmocka_unit_test(the_emulators_report_is_printed),
