@@ -61,6 +61,8 @@ json_t *report_problem(const struct ptxmm_problem *p)
     if (p->c.type)
         put(o, "c", operand(&p->c, batch));
     put(o, "d", operand(&p->d, batch));
+    put(o, "accumulate",
+        json_string(p->accumulate == PTXMM_ACCUMULATE_FAST ? "fast" : "default"));
     put(o, "flops", json_number(product_flops(p)));
     return o;
 }

@@ -247,6 +247,11 @@ static void plan_gives_reasons(void **state)
         { "--ldd 65", "sm90_gemm_bf16_128x256", "ALIGNMENT", "d.ld", 130, 16 },
         { "--type f16", "sm90_gemm_bf16_128x256", "TYPE", "a.type", PTXMM_F16, PTXMM_BF16 },
         { "--out-type f32", "sm90_gemm_bf16_128x256", "TYPE", "d.type", PTXMM_F32, PTXMM_BF16 },
+        { "--type e4m3 --b-type e5m2", "sm90_gemm_e4m3_e4m3_128x256", "TYPE", "b.type", PTXMM_E5M2,
+          PTXMM_E4M3 },
+        { "--type e4m3", "sm90_gemm_e4m3_e4m3_128x256", "ACCUMULATE", "accumulate",
+          PTXMM_ACCUMULATE_DEFAULT, PTXMM_ACCUMULATE_FAST },
+        { "--type e4m3 --lda 65", "sm90_gemm_e4m3_e4m3_128x64_promoted", "ALIGNMENT", "a.ld", 65, 16 },
         { "--arch sm100", "sm90_gemm_bf16_128x256", "ARCHITECTURE", "arch", 100, 90 },
         { "--kernel sm90_gemm_bf16_128x128", "sm90_gemm_bf16_128x256", "NOT_ASKED", "prefer.kernel",
           -1, -1 },
@@ -268,6 +273,14 @@ static void plan_gives_reasons(void **state)
         assert_int_equal(child.code, truth(plan, "usable") ? 0 : 1);
         json_decref(plan);
     }
+    json_t *fast = child_json("plan --m 8192 --n 8192 --k 8192 --type e4m3 --accumulate fast --json", 0);
+    json_t *problem = member(fast, "problem");
+    assert_string_equal(string(problem, "accumulate"), "fast");
+    assert_string_equal(string(member(problem, "d"), "type"), "bf16");
+    assert_true(truth(candidate(fast, "sm90_gemm_e4m3_e4m3_128x256"), "usable"));
+    assert_true(truth(candidate(fast, "sm90_gemm_e4m3_e4m3_128x192_promoted"), "usable"));
+    json_decref(fast);
+
     child_run("plan --m 64 --n 64 --k 64 --lda 65");
     child_check("plan --lda 65", 1, child.out, "no kernel of the pack can run this");
     child_check("plan --lda 65", 1, child.out, "a.ld");
