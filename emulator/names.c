@@ -98,6 +98,14 @@ static struct binding *family_of(struct parser *ps, const char *s, uint32_t len,
     return NULL;
 }
 
+/* The outermost block of a body belongs with its function's parameters. */
+static uint32_t outermost(const struct parser *ps)
+{
+    enum { PARAMETERS = 1 };            /* their depth; the module's is 0 */
+
+    return ps->block->depth == PARAMETERS + 1 ? PARAMETERS : ps->block->depth;
+}
+
 struct binding *names_declare(struct parser *ps, const struct token *at, enum binding_kind kind)
 {
     struct name *n = names_find(ps, at->s, at->len, true);
@@ -107,7 +115,7 @@ struct binding *names_declare(struct parser *ps, const struct token *at, enum bi
     const struct binding *family = slot == &n->plain ? family_of(ps, at->s, at->len, &number)
                                                      : NULL;
 
-    if ((*slot && (*slot)->depth == ps->block->depth) ||
+    if ((*slot && (*slot)->depth >= outermost(ps)) ||
         (family && family->depth == ps->block->depth))
         FAIL(ps, at, "'%.*s' is declared twice in this block", (int)at->len, at->s);
 

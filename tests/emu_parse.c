@@ -580,6 +580,7 @@ static const struct golden errors[] = {
     {"here: here: ret;", "body:1:7: 'here' is declared twice in this block"},
     {".reg .b32 r0;", "body:1:11: 'r0' is declared twice"},
     {".reg .b32 z; .reg .f32 z;", "body:1:24: 'z' is declared twice"},
+    {".reg .b32 map;", "body:1:11: 'map' is declared twice"},          /* a parameter */
     {"ld.global.u32 r0, [sm];", "body:1:20: 'sm' is in another state space"},
     {"ld.global.u32 r0, [f0];", "body:1:20: 'f0' is .f32; an address is an integer"},
     {"ld.global.u32 r0, [r1];", "body:1:20: an address of 64 bits is expected"},
