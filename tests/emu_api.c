@@ -34,7 +34,8 @@ static void bad_environment(void **state)
     } rows[] = {
         {"PTXMM_EMU_PART", "h300"},   {"PTXMM_EMU_SMS", "0"},    {"PTXMM_EMU_SMS", "many"},
         {"PTXMM_EMU_DEVICES", "17"},  {"PTXMM_EMU_SEED", "-1"},  {"PTXMM_EMU_SEED", "1x"},
-        {"PTXMM_EMU_POLICY", "lazy"}, {"PTXMM_EMU_MATH", "yes"},
+        {"PTXMM_EMU_POLICY", "lazy"}, {"PTXMM_EMU_MATH", "yes"}, {"PTXMM_EMU_RULES", "all"},
+        {"PTXMM_EMU_RULES", "strict,none"}, {"PTXMM_EMU_RULES", "assume strict"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pid_t pid = fork();
@@ -76,6 +77,46 @@ static void environment(void **state)
     int status = -1;
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
+}
+
+// Every word is taken, and reaches the machine: this store without a proxy fence is a trap then.
+static void rules(void **state)
+{
+    static const char text[] =
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{\n"
+        ".shared .align 16 .b8 s[16];\n.reg .b32 a, z;\n.reg .b64 g;\n"
+        "mov.u32 a, s;\nmov.u32 z, 0;\nst.shared.v4.b32 [a], {z, z, z, z};\n"
+        "ld.param.u64 g, [out];\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [g], [a], 16;\n"
+        "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nret;\n}\n";
+    static const char *const words[] = {
+        "", "assume,mixed-16bit,padded-bytes,strict-cp,strict-fence,strict-wait,zeros-count,"
+        "no-floor,normalise,fp4-zeros-vanish", "assume,strict-proxy", "strict",
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            CUcontext c;
+            CUmodule m;
+            CUfunction f;
+            CUdeviceptr p;
+            void *args[] = {&p};
+            setenv("PTXMM_EMU_RULES", words[i], 1);
+            bool ok = !cuInit(0) && !cuDevicePrimaryCtxRetain(&c, 0) && !cuCtxSetCurrent(c) &&
+                      !cuModuleLoadData(&m, text) && !cuModuleGetFunction(&f, m, "k") &&
+                      !cuMemAlloc(&p, 16) &&
+                      !cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+            const CUresult result = cuCtxSynchronize();
+            const bool strict = strstr(ptxmmEmulatorReport(), "PROXY") != NULL;
+            ok = ok && (i < 2 ? !result && !strict : result && strict);
+            _exit(ok ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(pid, &status, 0);
+        assert_int_equal(status, 0);
+    }
 }
 
 static void no_context(void **state)
@@ -472,7 +513,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_init),      cmocka_unit_test(bad_environment),
-        cmocka_unit_test(environment),      cmocka_unit_test(no_context),
+        cmocka_unit_test(environment),      cmocka_unit_test(rules),
+        cmocka_unit_test(no_context),
         cmocka_unit_test(devices),          cmocka_unit_test(primary_context),
         cmocka_unit_test(created_contexts), CUDA_TEST(limits),
         cmocka_unit_test(error_words),      cmocka_unit_test(by_name),
