@@ -18,14 +18,15 @@
  *   [tma]    arm to observed completion of 32 KB from L2 takes 620 cycles alone, about 1000 with
  *            all SMs loading.
  *   [power]  the SM clock under load against the highest: 830 TFLOP/s at 8192^3 with 95.6 % of the
- *            cycles used is 1.61 of 1.98 GHz. Ping-pong runs as fast in launches of up to 400 us;
- *            it draws more power, and sustained it reached 0.93 to 0.98 of the cooperative kernel.
+ *            cycles used is 1.61 of 1.98 GHz. Instructions of 128 columns need about 2 % more power
+ *            than those of 256. What is bound by memory keeps nearly the highest clock.
  *   [dram]   a device-to-device copy runs at 4265 of 4800 GB/s.
- *   [sm]     the main loop of 128x256 tiles takes 48 KB in 1024 cycles, more was not seen.
- *   [fabric] large products with tiles of 128x128 move about 14 TB/s from
- *            the L2 to the SMs; rows that do not start on 128 bytes (1000^3) take a quarter more.
- *   [split]  fits to every kernel's time on 15 small and thin shapes, 2026-11-29: the part goes
- *            through shared memory as f32; and differences between 1 and 2 CTAs a cluster.
+ *   [sm]     what fits tiles of 64 and 128 columns best, 2026-11-30: between 58 and 70 were seen.
+ *   [fabric] large products with tiles of 128x128 move about 14 TB/s from the L2 to the SMs; rows
+ *            that do not start on 128 bytes (1000^3), and K in several groups (256 x 256 x 65536),
+ *            not half of that.
+ *   [split]  fits to times on 30 shapes, 2026-11-30, and to stamps of %globaltimer in the kernel:
+ *            the part goes through shared memory as f32.
  *   [ramp]   what small, memory-bound products take beyond their bytes.
  *   [fp8]    of the fp8 row all but [peak] and [tma]: one fit to the times of 13 kernels on 25 shapes
  *            of bench/shapes.txt, those within 1.45 of the best, 2026-11-30, less 2 us of events.
@@ -53,11 +54,11 @@ static const struct timing {
     double group;             /* [split]  one more group: its sums written and read back */
     double promote;           /* [fp8]    added to a slice's tensor time where its sum is promoted, ... */
     double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
-    double outside;           /* [fp8]    to load a row of a slice that lies outside of the matrix */
+    double outside;           /* [fit]    to load a row of a slice that lies outside of the matrix */
     double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
-    double cooperative_clock; /* [power]  share of the highest clock that power allows; of ... */
-    double pingpong_clock;    /* [power]  ... ping-pong */
-    double split_clock;       /* [power]  ... split: bound by memory, it draws less */
+    double light_clock;       /* [power]  share of the highest clock at light load, ... */
+    double busy_clock;        /* [power]  ... with busy tensor cores and 256 columns, ... */
+    double narrow_clock;      /* [power]  ... and so much less for each column that is missing */
     double dram;              /* [dram]   share of the peak bandwidth that is reached */
     double l2;                /* [guess]  share of the L2 that operands can hold on to */
 } timings[] = {
@@ -68,17 +69,18 @@ static const struct timing {
       .load = 1000,
       .epilogue = 300,
       .epilogue_per_byte = 6,
-      .sm_bytes = 56,
+      .sm_bytes = 62,
       .fabric = 15e12,
       .ramp = 1.5e-6,
-      .split_start = 3200,
-      .split_element = 0.3,
-      .exchange = 4000,
-      .group = 4500,
-      .launch = 3000,
-      .cooperative_clock = 0.81,
-      .pingpong_clock = 0.81,
-      .split_clock = 0.95,
+      .split_start = 2000,
+      .split_element = 0.2,
+      .exchange = 1500,
+      .group = 2500,
+      .outside = 6,
+      .launch = 4800,
+      .light_clock = 0.97,
+      .busy_clock = 0.81,
+      .narrow_clock = 0.02 / 128,
       .dram = 0.88,
       .l2 = 0.75 },
     { .arch = 90,
@@ -99,9 +101,9 @@ static const struct timing {
       .split_promote = 125,
       .outside = 2.9,
       .launch = 4100,
-      .cooperative_clock = 0.815,
-      .pingpong_clock = 0.865,
-      .split_clock = 0.95,
+      .light_clock = 0.95,
+      .busy_clock = 0.815,
+      .narrow_clock = 0,
       .dram = 0.88,
       .l2 = 0.75 },
     { .arch = 100,
@@ -119,9 +121,9 @@ static const struct timing {
       .exchange = 0,
       .group = 0,
       .launch = 4000,
-      .cooperative_clock = 0.9,
-      .pingpong_clock = 0.9,
-      .split_clock = 0.9,
+      .light_clock = 0.9,
+      .busy_clock = 0.9,
+      .narrow_clock = 0,
       .dram = 0.91,
       .l2 = 0.75 },
 };
@@ -163,6 +165,14 @@ static double larger(double a, double b)
 {
     return a > b ? a : b;
 }
+
+/* Parts of the time that tensor cores are busy, between which the clock falls. [power] */
+#define LIGHT_LOAD 0.55
+#define FULL_LOAD 0.85
+
+/* Share of the fabric's rate that is left to loads that start between lines (two requests for one),
+ * or come from many parts of K at a time. [fabric] */
+#define SCATTERED 0.45
 
 /* Bytes of a cache line: rows that do not start on one touch one more. */
 enum { LINE = 128 };
@@ -220,10 +230,10 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 }
 
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
- */
+ * *last = the end of it, in which nothing is loaded any more. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
                               int64_t tiles, int64_t slices, double outside, int64_t ranks,
-                              int64_t groups)
+                              int64_t groups, double *last)
 {
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
@@ -253,6 +263,7 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
     assert(status == PTXMM_OK);
     (void)status;
+    *last = model.epilogue;
     return result.time;
 }
 
@@ -294,12 +305,12 @@ static double dram_bytes(const struct timing *timing, const struct ptxmm_device 
     return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
 }
 
-/* Two bounds that overlap, but not perfectly: the larger, and up to a fifth more where they are
+/* Two bounds that overlap, but not perfectly: the larger, and up to a twelfth more where they are
  * close. */
 static double together(double a, double b)
 {
     double most = larger(a, b), least = a + b - most, share = least / most;
-    return most * (1 + share * share * share * share / 5);
+    return most * (1 + share * share * share * share / 12);
 }
 
 /* Clusters of this many CTAs that run at a time, one CTA an SM. The parts of the chip from which a
@@ -323,6 +334,25 @@ static double rows_outside(int64_t rows, uint32_t tile)
 {
     int64_t tiles = ceil_div(rows, tile);
     return tiles ? (double)(tiles * tile - rows) / (double)tiles : 0;
+}
+
+/* The share of the highest clock, with tensor cores busy for this part of the time: power limits it
+ * only where they are. */
+static double clock_share(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
+                          double busy)
+{
+    double full = timing->busy_clock - timing->narrow_clock * (256 - (double)kernel->tile_n);
+    double load = (busy - LIGHT_LOAD) / (FULL_LOAD - LIGHT_LOAD);
+    load = load < 0 ? 0 : load > 1 ? 1 : load;
+    return timing->light_clock + (full - timing->light_clock) * load;
+}
+
+/* Do rows of this operand start between lines? Leading dimensions may be as large as can be. */
+static int off_line(const struct ptxmm_kernel_info *kernel, const struct ptxmm_problem *problem,
+                    char operand)
+{
+    int64_t ld = problem_extent(problem, operand).ld % (8 * LINE);
+    return ld * element_bits(kernel->a) / 8 % LINE != 0;
 }
 
 /* The prediction with `cluster` CTAs a cluster and `groups` clusters a tile. */
@@ -362,28 +392,27 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
     double outputs = operand_bytes(problem, 'c') + operand_bytes(problem, 'd');
     double highest = 1000.0 * device->clock_khz,
            bandwidth = (double)device->memory_bytes_per_second;
-    double clock = highest * (is_split                               ? timing->split_clock
-                              : kernel->algorithm == PTXMM_PINGPONG ? timing->pingpong_clock
-                                                                    : timing->cooperative_clock);
 
     int64_t part = is_split ? ceil_div(slices, cluster * groups) : slices;
     double outside =
         rows_outside(problem->m, kernel->tile_m) + rows_outside(problem->n, kernel->tile_n);
-    double compute = pipeline_cycles(timing, kernel, rounds, part, outside, is_split ? cluster : 1,
-                                     groups) / clock;
+    double last;
+    double cycles = pipeline_cycles(timing, kernel, rounds, part, outside, is_split ? cluster : 1,
+                                    groups, &last);
+    double busy = (double)(rounds * part) * slice_cycles(kernel) / cycles *
+                  (double)(clusters * cluster) / device->sm_count;
+    double clock = highest * clock_share(timing, kernel, busy);
+    double compute = (cycles - last) / clock;
     double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs, outputs) /
                     (timing->dram * bandwidth);
     double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
     if (is_split)
         loaded /= (double)cluster;
-    double aligned = problem_extent(problem, 'a').ld * element_bits(kernel->a) / 8 % LINE ||
-                             problem_extent(problem, 'b').ld * element_bits(kernel->a) / 8 % LINE
-                         ? 0.8
-                         : 1;
-    double fabric = loaded / (timing->fabric * aligned);
+    int off_lines = off_line(kernel, problem, 'a') || off_line(kernel, problem, 'b');
+    double fabric = loaded / (timing->fabric * (off_lines || groups > 1 ? SCATTERED : 1));
     double start = timing->launch + (is_split ? timing->split_start : 0);
     candidate->seconds =
-        start / clock + together(compute, together(memory + timing->ramp, fabric));
+        (start + last) / clock + together(compute, together(memory + timing->ramp, fabric));
     int64_t sharing = is_split ? 1 : cluster; // SMs that multiply a slice together
     candidate->tensor_busy = (double)tiles * (double)sharing * (double)slices *
                              slice_cycles(kernel) / (device->sm_count * candidate->seconds * clock);
