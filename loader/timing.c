@@ -28,8 +28,8 @@
  *   [split]  fits to times on 30 shapes, 2026-11-30, and to stamps of %globaltimer in the kernel:
  *            the part goes through shared memory as f32.
  *   [ramp]   what small, memory-bound products take beyond their bytes.
- *   [fp8]    of the fp8 row all but [peak] and [tma]: one fit to the times of 13 kernels on 25 shapes
- *            of bench/shapes.txt, those within 1.45 of the best, 2026-11-30, less 2 us of events.
+ *   [fp8]    of the fp8 row all but [peak] and [tma]: one fit to the times of 13 kernels on the
+ *            shapes of bench/shapes.txt, 2026-11-30, less 2 us of events.
  *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
  *            max(N/2, 32 + N/4) cycles in one CTA with 128 rows, max(N/2, 32 + N/8) in a pair with
  *            256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
@@ -50,11 +50,11 @@ static const struct timing {
     double ramp;              /* [ramp]   seconds until the memory is busy, and after */
     double split_start;       /* [split]  split kernels: once, ... */
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
-    double exchange;          /* [split]  adding the parts of a cluster, beyond one part's epilogue */
+    double exchange;          /* [split]  adding a cluster's parts, beyond one part's epilogue */
     double group;             /* [split]  one more group: its sums written and read back */
-    double promote;           /* [fp8]    added to a slice's tensor time where its sum is promoted, ... */
+    double promote;           /* [fp8]    more tensor time of a slice whose sum is promoted, ... */
     double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
-    double outside;           /* [fit]    to load a row of a slice that lies outside of the matrix */
+    double outside;           /* [fit]    to load a slice's row that lies outside of the matrix */
     double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
     double light_clock;       /* [power]  share of the highest clock at light load, ... */
     double busy_clock;        /* [power]  ... with busy tensor cores and 256 columns, ... */
@@ -88,23 +88,23 @@ static const struct timing {
       .slice_overhead = 6,
       .issue = 40,
       .load = 1000,
-      .epilogue = 380,
-      .epilogue_per_byte = 4.7,
-      .sm_bytes = 80,
-      .fabric = 12.9e12,
-      .ramp = 2.6e-6,
-      .split_start = 2350,
-      .split_element = 0.275,
-      .exchange = 3450,
+      .epilogue = 950,
+      .epilogue_per_byte = 5.8,
+      .sm_bytes = 61,
+      .fabric = 12.7e12,
+      .ramp = 1.5e-6,
+      .split_start = 1080,
+      .split_element = 0.38,
+      .exchange = 460,
       .group = 4200,
-      .promote = 8,
-      .split_promote = 125,
-      .outside = 2.9,
-      .launch = 4100,
-      .light_clock = 0.95,
-      .busy_clock = 0.815,
+      .promote = 70,
+      .split_promote = 172,
+      .outside = 4.7,
+      .launch = 5090,
+      .light_clock = 0.96,
+      .busy_clock = 0.825,
       .narrow_clock = 0,
-      .dram = 0.88,
+      .dram = 0.9,
       .l2 = 0.75 },
     { .arch = 100,
       .bits = 16,
