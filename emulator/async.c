@@ -344,11 +344,29 @@ void async_cta_close(struct cta *cta)
     a->spare = c;
 }
 
+/* Under the rule, the first thread that never waited until its bulk copies had read their sources. */
+static bool unread(const struct cta *cta, unsigned *thread)
+{
+    const struct async_cta *c = cta->async;
+
+    if (!(cta->m->config.rules & RULE_STRICT_EXIT) || !c->threads)
+        return false;
+    for (*thread = 0; *thread < c->thread_count; ++*thread)
+        if (c->threads[*thread].bulk.used > c->threads[*thread].bulk.waited)
+            return true;
+    return false;
+}
+
 void async_cta_exit(struct cta *cta)
 {
     const struct site at = {.cta = cta, .warp = -1, .lane = -1};
+    unsigned thread;
 
-    if (cta->async->incoming)
+    if (unread(cta, &thread))
+        machine_trap(cta->m, &at, TRAP_EXIT_PENDING, "the CTA's last thread exits and thread %u has "
+                     "not waited until its bulk copies had read shared memory "
+                     "(cp.async.bulk.wait_group.read)", thread);
+    else if (cta->async->incoming)
         machine_trap(cta->m, &at, TRAP_EXIT_PENDING,
                      "the CTA's last thread exits with %u copies into its shared memory in flight",
                      cta->async->incoming);

@@ -73,6 +73,8 @@ struct mbar_actor async_actor(const struct site *site, bool engine);
  * open group is `open`. */
 struct async_groups {
     uint32_t oldest, open;      /* groups [oldest, open) are committed and not over */
+    uint32_t used, waited;      /* no operation is in group `used` or later; groups before `waited`
+                                 * have been waited for, if only until their sources were read */
     uint32_t capacity;          /* a power of two; slot g % capacity */
     struct async_group {
         uint32_t unread, undone;

@@ -40,6 +40,7 @@ bool async_groups_issue(struct async_groups *groups)
         return false;
     slot(groups, groups->open)->unread++;
     slot(groups, groups->open)->undone++;
+    groups->used = groups->open + 1;
     return true;
 }
 

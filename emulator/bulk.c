@@ -340,9 +340,11 @@ enum flow op_bulk_wait(struct warp *w, const struct inst *in, uint32_t mask)
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
         const unsigned thread = w->id * LANES + lane;
+        struct async_groups *groups = &w->cta->async->threads[thread].bulk;
 
-        if (!async_groups_passed(&w->cta->async->threads[thread].bulk, newest,
-                                 in->flags & INST_READ))
+        if (groups->open >= newest && groups->open - newest > groups->waited)
+            groups->waited = groups->open - newest;
+        if (!async_groups_passed(groups, newest, in->flags & INST_READ))
             warp_park(w, in, 1u << lane, WAIT_BULK, thread, newest, true);
     }
     return FLOW_NEXT;

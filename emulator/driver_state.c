@@ -65,7 +65,8 @@ static bool read_rules(unsigned *out)
         {"assume", RULE_ASSUME}, {"mixed-16bit", RULE_MIXED}, {"padded-bytes", RULE_PADDED_BYTES},
         {"strict", RULE_STRICT}, {"strict-cp", RULE_STRICT_CP},
         {"strict-proxy", RULE_STRICT_PROXY}, {"strict-fence", RULE_STRICT_FENCE},
-        {"strict-wait", RULE_STRICT_WAIT}, {"zeros-count", RULE_ZEROS_COUNT},
+        {"strict-wait", RULE_STRICT_WAIT}, {"strict-exit", RULE_STRICT_EXIT},
+        {"zeros-count", RULE_ZEROS_COUNT},
         {"no-floor", RULE_NO_FLOOR}, {"normalise", RULE_NORMALISE},
         {"fp4-zeros-vanish", RULE_FP4_ZEROS_VANISH},
     };
@@ -81,7 +82,7 @@ static bool read_rules(unsigned *out)
         if (!bit)
             return bad("PTXMM_EMU_RULES", all, "words, with commas between, of assume, mixed-16bit, "
                        "padded-bytes, strict, strict-cp, strict-proxy, strict-fence, strict-wait, "
-                       "zeros-count, no-floor, normalise, fp4-zeros-vanish");
+                       "strict-exit, zeros-count, no-floor, normalise, fp4-zeros-vanish");
         *out |= bit;
         at += length + (at[length] == ',');
     }

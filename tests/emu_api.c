@@ -90,7 +90,8 @@ static void rules(void **state)
         "cp.async.bulk.global.shared::cta.bulk_group [g], [a], 16;\n"
         "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nret;\n}\n";
     static const char *const words[] = {
-        "", "assume,mixed-16bit,padded-bytes,strict-cp,strict-fence,strict-wait,zeros-count,"
+        "", "assume,mixed-16bit,padded-bytes,strict-cp,strict-fence,strict-wait,strict-exit,"
+        "zeros-count,"
         "no-floor,normalise,fp4-zeros-vanish", "assume,strict-proxy", "strict",
     };
 

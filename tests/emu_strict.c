@@ -177,11 +177,54 @@ static void hopper(void **state)
             }
 }
 
+/* A CTA leaves: what it copies out has been read, and it knows. */
+static void exits(void **state)
+{
+    static const struct { const char *end; enum trap_kind kind; } ends[] = {
+        { "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n", TRAP_NONE },
+        { "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n", TRAP_NONE },
+        { "cp.async.bulk.commit_group;\ncp.async.bulk.commit_group;\n"
+          "cp.async.bulk.wait_group.read 1;\n", TRAP_NONE },
+        { "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 1;\n", TRAP_EXIT_PENDING },
+        { "cp.async.bulk.commit_group;\n", TRAP_EXIT_PENDING },
+        { "cp.async.bulk.wait_group 0;\n", TRAP_EXIT_PENDING },
+        { "", TRAP_EXIT_PENDING },
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        for (unsigned strict = 0; strict < 2; strict++)
+            for (unsigned policy = 0; policy < 3; policy++) {
+                struct emu e;
+                uint64_t out;
+
+                emu_open(&e, (enum machine_policy)policy, i);
+                machine_destroy(e.machine);
+                e.config.rules = strict ? RULE_STRICT : 0;
+                e.machine = machine_create(&e.config, e.mem);
+                snprintf(text, sizeof text, HEAD
+                         ".visible .entry k(.param .u64 out)\n{\n.shared .align 16 .b8 s[16];\n"
+                         ".reg .b32 a, z;\n.reg .b64 g;\nmov.u32 a, s;\nmov.u32 z, 7;\n"
+                         "st.shared.v4.b32 [a], {z, z, z, z};\nfence.proxy.async;\n"
+                         "ld.param.u64 g, [out];\n"
+                         "cp.async.bulk.global.shared::cta.bulk_group [g], [a], 16;\n%sret;\n}\n",
+                         ends[i].end);
+                emu_load(&e, text);
+                out = emu_alloc(&e, 16);
+                const bool ok = emu_run(&e, "k", &(struct emu_launch){
+                    .grid = { 1 }, .block = { 1 } }, 1, &out);
+
+                assert_int_equal(ok ? TRAP_NONE : e.trap.kind, strict ? ends[i].kind : TRAP_NONE);
+                emu_close(&e);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fences_and_waits),
         cmocka_unit_test(hopper),
+        cmocka_unit_test(exits),
     };
 
     return cmocka_run_group_tests_name("strict", tests, NULL, NULL);
