@@ -1,7 +1,7 @@
-/* tcgen05.mma of every dense kind, layout and operand place against index formulas and the plain
- * arithmetic, by random cases. All of Tensor Memory is compared: what is not D must stay. */
+/* tcgen05.mma of every dense kind, layout and operand place against index formulas and the replay of
+ * a step, by random cases. All of Tensor Memory is compared: what is not D must stay. */
 #include "emu_tcgen.h"
-#include "tensor.h"
+#include "emu_replay.h"
 
 enum packing { K_NONE, K_32, K_64, K_128, MN_NONE, MN_32, MN_64, MN_128, MN_BASE32, PLACES };
 
@@ -458,7 +458,7 @@ static bool expect(const struct trial *x, uint32_t (*want)[LANES_ALL][COLUMNS_AL
                     sa[i] = x->scale_a[m][s * factors + i];
                     sb[i] = x->scale_b[n][s * factors + i];
                 }
-                c = tensor_dot(&x->t, a, b, c, sa, sb);
+                c = replay_kind(&x->t, a, b, c, sa, sb);
             }
             want[cta][lane][column] = c;
         }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "emu_replay.h"
 #include "tensor.h"
 
 #define DATA "tests/data/"
@@ -436,6 +437,64 @@ static void random_tcgen05(void **state)
     assert_int_equal(kinds, 5 + 1 + 50 + 4);
 }
 
+/* ---- another arithmetic ---------------------------------------------------------------------- */
+
+/* Rows of every distribution, against the replay that shares nothing with the emulator. */
+static unsigned replayed(const struct tensor_kind *kind)
+{
+    const struct fields fa = fields_of(kind->a), fb = fields_of(kind->b);
+    uint32_t a[64], b[64], sa[4], sb[4];
+
+    for (unsigned i = 0; i < DISTRIBUTIONS * DISTRIBUTIONS * 4; i++) {
+        const unsigned da = i % DISTRIBUTIONS, db = i / DISTRIBUTIONS % DISTRIBUTIONS;
+        const uint32_t c = draw_accumulator(kind->d, below(DISTRIBUTIONS));
+        uint32_t got, want;
+
+        for (unsigned k = 0; k < kind->k; k++) {
+            a[k] = draw(fa, da);
+            b[k] = draw(fb, db);
+        }
+        for (unsigned k = 0; k < 4; k++) {
+            sa[k] = i % 3 ? 100 + below(56) : below(256);
+            sb[k] = i % 3 ? 100 + below(56) : below(256);
+        }
+        got = tensor_dot(kind, a, b, c, sa, sb);
+        want = replay_kind(kind, a, b, c, sa, sb);
+        if (got != want)
+            fail_msg("%s x %s -> %u, scale %u block %u, distributions %u %u, c %08x: %08x, "
+                     "replayed %08x", format_names[kind->a], format_names[kind->b], kind->d,
+                     kind->scale, kind->block, da, db, c, got, want);
+    }
+    return 1;
+}
+
+static void independent(void **state)
+{
+    static const struct { enum tensor_scale scale; unsigned block; } scales[] = {
+        { TENSOR_UNSCALED, 0 }, { TENSOR_UE8M0, 32 }, { TENSOR_UE8M0, 16 }, { TENSOR_UE4M3, 16 },
+    };
+    unsigned kinds[2] = {0};
+
+    (void)state;
+    random_state = 3;
+    for (unsigned a = 0; a < TENSOR_B1; a++)
+        for (unsigned b = 0; b < TENSOR_B1; b++)
+            for (unsigned d = 0; d < 3; d++)
+                for (unsigned saturate = 0; saturate < 2; saturate++) {
+                    struct tensor_kind kind;
+
+                    if (tensor_kind_wgmma(&kind, a, b, d, saturate))
+                        kinds[0] += replayed(&kind);
+                    for (unsigned f = 0; f <= TENSOR_KIND_I8; f++)
+                        for (unsigned s = 0; s < sizeof scales / sizeof scales[0]; s++)
+                            if (tensor_kind_tcgen05(&kind, f, a, b, d, scales[s].scale,
+                                                    scales[s].block, saturate))
+                                kinds[1] += replayed(&kind);
+                }
+    assert_int_equal(kinds[0], 12 + 8);
+    assert_int_equal(kinds[1], 5 + 1 + 50 + 8 + 25 + 1 + 3);
+}
+
 /* ---- the open points ----------------------------------------------------------------------- */
 
 /* Each switch changes what it says, and only that. */
@@ -486,6 +545,7 @@ int main(void)
         cmocka_unit_test(rows_of_the_text),
         cmocka_unit_test(random_wgmma),
         cmocka_unit_test(random_tcgen05),
+        cmocka_unit_test(independent),
         cmocka_unit_test(switches),
     };
 
