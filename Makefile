@@ -134,7 +134,9 @@ $(RUNTIME): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard runtime/*.c)) $(OUT)/lib/li
 PROGRAM = $(LINK) -o $@ $(filter %.o %.so.13,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(JANSSON) -lm -ldl
 $(OUT)/bin/ptxmm: $(OUT)/obj/cli/main.o
 $(OUT)/bin/ptxmm-bench: $(BENCH)
-$(COMMAND) $(BENCHES): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a | $(OUT)/bin
+$(COMMAND): $(OUT)/obj/libcli.a $(OUT)/lib/libptxmm.a
+$(BENCHES): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a
+$(COMMAND) $(BENCHES): | $(OUT)/bin
 	$(call QUIET,LINK )$(PROGRAM)
 $(filter $(OUT)/tests/emu_%,$(TESTS)): $(OUT)/lib/libptxmm_emulator.a
 $(filter-out $(OUT)/tests/emu_% $(OUT)/tests/runtime,$(TESTS)): $(OUT)/obj/libcli.a $(OUT)/obj/libloader.a

@@ -46,4 +46,10 @@ void bench_table_head(void);
 /* Prints the tables of docs/results.md from what --json wrote. -1 after one line on stderr. */
 int bench_markdown(const char *path);
 
+/* Draws the first protocol of a run that was timed beside cuBLASLt, a bar for each shape. -1 likewise. */
+int bench_chart(const char *path, const char *svg);
+
+/* Fits the model's constants to what --json wrote, from several files, and prints them. -1 likewise. */
+int bench_calibrate(const char *const *paths, size_t count);
+
 #endif

@@ -25,7 +25,7 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
-    KEY_MARKDOWN, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
+    KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
     KEY_WORKSPACE
 };
 
@@ -43,6 +43,9 @@ static const struct argp_option option_table[] = {
     { "pairs", KEY_PAIRS, "COUNT", 0, "alternations of the pair protocol, 1 to 64 (default 24)", 0 },
     { "json", KEY_JSON, "FILE", 0, "write all numbers there, each sample too", 0 },
     { "markdown", KEY_MARKDOWN, "FILE", 0, "only print the tables of docs/results.md from what --json wrote", 0 },
+    { "chart", KEY_CHART, "FILE.svg", 0, "with --markdown: draw that run too", 0 },
+    { "calibrate", KEY_CALIBRATE, "FILE", 0,
+      "only fit the model's constants to what --json wrote, best with --all-kernels; may be repeated", 0 },
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
     { "workspace", KEY_WORKSPACE, "BYTES", 0, "what our plans may ask for, 0: none (default 268435456)", 0 },
@@ -53,10 +56,14 @@ static const struct argp_option option_table[] = {
     { NULL, 0, NULL, 0, NULL, 0 }
 };
 
+enum { MAX_FILES = 32 };
+
 struct arguments {
     struct bench bench;
     struct shapes shapes;
-    const char *driver, *cublaslt, *json, *markdown;
+    const char *driver, *cublaslt, *json, *markdown, *chart;
+    const char *calibrate[MAX_FILES];
+    size_t calibrate_count;
     int device;
     bool quick, no_host;
 };
@@ -161,6 +168,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_PAIRS: bench->pairs = (int)number("pairs", text, 1, MEASURE_MAX_SAMPLES); return 0;
     case KEY_JSON: a->json = text; return 0;
     case KEY_MARKDOWN: a->markdown = text; return 0;
+    case KEY_CHART: a->chart = text; return 0;
+    case KEY_CALIBRATE:
+        if (a->calibrate_count == MAX_FILES) usage("--calibrate: more than %d files", MAX_FILES);
+        a->calibrate[a->calibrate_count++] = text;
+        return 0;
     case KEY_QUICK: a->quick = true; return 0;
     case KEY_NO_HOST: a->no_host = true; return 0;
     case KEY_WORKSPACE: bench->workspace = number("workspace", text, 0, INT64_MAX); return 0;
@@ -348,6 +360,9 @@ int main(int argc, char **argv)
     bench->workspace = 256 << 20;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (a.calibrate_count) return bench_calibrate(a.calibrate, a.calibrate_count) ? EXIT_USAGE : EXIT_RIGHT;
+    if (a.chart && !a.markdown) usage("--chart draws what --markdown reads: give both");
+    if (a.chart && bench_chart(a.markdown, a.chart)) return EXIT_USAGE;
     if (a.markdown) return bench_markdown(a.markdown) ? EXIT_USAGE : EXIT_RIGHT;
     if (bench->kernel) {
         /* A kernel's name decides the types, but for kernels that take bf16 or f16. */

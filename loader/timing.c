@@ -38,30 +38,7 @@
  * Of arch 100 everything but [b200] is a guess: nothing of it was measured by us. The epilogue
  * moves a thread's share of the tile through shared memory; [fit] gives one point (256 bytes a
  * thread), the split in a fixed and a proportional part is a guess. */
-static const struct timing {
-    int arch, bits;           /* of an element of A */
-    double slice_overhead;    /* [fit]    added to every slice's tensor time */
-    double issue;             /* [guess]  between two slices' loads */
-    double load;              /* [tma]    from issue to data present */
-    double epilogue;          /* [fit]    of a tile, fixed, ... */
-    double epilogue_per_byte; /* [fit]    ... and per byte of D that one thread stores */
-    double sm_bytes;          /* [sm]     bytes a cycle that one SM loads at most */
-    double fabric;            /* [fabric] bytes a second from the L2 to all SMs */
-    double ramp;              /* [ramp]   seconds until the memory is busy, and after */
-    double split_start;       /* [split]  split kernels: once, ... */
-    double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
-    double exchange;          /* [split]  adding a cluster's parts, beyond one part's epilogue */
-    double group;             /* [split]  one more group: its sums written and read back */
-    double promote;           /* [fp8]    more tensor time of a slice whose sum is promoted, ... */
-    double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
-    double outside;           /* [fit]    to load a slice's row that lies outside of the matrix */
-    double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
-    double light_clock;       /* [power]  share of the highest clock at light load, ... */
-    double busy_clock;        /* [power]  ... with busy tensor cores and 256 columns, ... */
-    double narrow_clock;      /* [power]  ... and so much less for each column that is missing */
-    double dram;              /* [dram]   share of the peak bandwidth that is reached */
-    double l2;                /* [guess]  share of the L2 that operands can hold on to */
-} timings[] = {
+static const struct timing timings[] = {
     { .arch = 90,
       .bits = 16,
       .slice_overhead = 6,
@@ -134,6 +111,12 @@ static int element_bits(enum ptxmm_type type)
     return problem_type_bits(type == PTXMM_BF16_OR_F16 ? PTXMM_F16 : type);
 }
 
+const struct timing *timing_table(size_t *count)
+{
+    *count = sizeof timings / sizeof timings[0];
+    return timings;
+}
+
 int timing_knows(int arch)
 {
     for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
@@ -142,7 +125,7 @@ int timing_knows(int arch)
     return 0;
 }
 
-static const struct timing *timing_of(const struct ptxmm_kernel_info *kernel)
+const struct timing *timing_of(const struct ptxmm_kernel_info *kernel)
 {
     for (size_t i = 0; i < sizeof timings / sizeof timings[0]; i++)
         if (timings[i].arch == kernels_target_arch(kernel->target) &&
@@ -424,8 +407,13 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
 void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
                     struct ptxmm_candidate *candidate)
 {
+    timing_predict_with(timing_of(candidate->kernel), device, problem, candidate);
+}
+
+void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
+                         const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate)
+{
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    const struct timing *timing = timing_of(kernel);
     assert(timing);
     if (problem_is_empty(problem))
         return;

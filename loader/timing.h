@@ -5,10 +5,47 @@
 
 #include <ptxmm.h>
 
+#include <stddef.h>
+
+/* The constants of an architecture and of a size of elements. Cycles are of the SM clock; timing.c says
+ * where each comes from. */
+struct timing {
+    int arch, bits;           /* of an element of A */
+    double slice_overhead;    /* [fit]    added to every slice's tensor time */
+    double issue;             /* [guess]  between two slices' loads */
+    double load;              /* [tma]    from issue to data present */
+    double epilogue;          /* [fit]    of a tile, fixed, ... */
+    double epilogue_per_byte; /* [fit]    ... and per byte of D that one thread stores */
+    double sm_bytes;          /* [sm]     bytes a cycle that one SM loads at most */
+    double fabric;            /* [fabric] bytes a second from the L2 to all SMs */
+    double ramp;              /* [ramp]   seconds until the memory is busy, and after */
+    double split_start;       /* [split]  split kernels: once, ... */
+    double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
+    double exchange;          /* [split]  adding a cluster's parts, beyond one part's epilogue */
+    double group;             /* [split]  one more group: its sums written and read back */
+    double promote;           /* [fp8]    more tensor time of a slice whose sum is promoted, ... */
+    double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
+    double outside;           /* [fit]    to load a slice's row that lies outside of the matrix */
+    double launch;            /* [fit]    once per CTA: start, barriers, first map, end */
+    double light_clock;       /* [power]  share of the highest clock at light load, ... */
+    double busy_clock;        /* [power]  ... with busy tensor cores and 256 columns, ... */
+    double narrow_clock;      /* [power]  ... and so much less for each column that is missing */
+    double dram;              /* [dram]   share of the peak bandwidth that is reached */
+    double l2;                /* [guess]  share of the L2 that operands can hold on to */
+};
+
 /* Fills the predictions of a usable candidate: seconds, waves, tiles, ctas, tensor_busy,
  * compute_seconds, memory_seconds. */
 void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
                     struct ptxmm_candidate *candidate);
+
+/* The same with constants that are not in the table. */
+void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
+                         const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate);
+
+/* All constants, and those that a kernel is judged by; NULL: there are none. */
+const struct timing *timing_table(size_t *count);
+const struct timing *timing_of(const struct ptxmm_kernel_info *kernel);
 
 /* Rows of tiles that a kernel walks column by column together, so that the tiles in work at one
  * time share as much of A and B as they can. */
