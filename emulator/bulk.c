@@ -167,6 +167,7 @@ static bool into(struct warp *w, struct bulk_job *b, unsigned lane, struct cta *
     if (!machine_place_shared(w->m, &b->job.site, cta, rank | b->offset, b->bytes, ACCESS_WRITE,
                               &place) ||
         !async_find_mbar(w, b->job.site.inst, lane, rank | b->barrier, &owner, &offset) ||
+        !proxy_overwrites(w->m, &b->job.site, cta, b->offset, b->bytes) ||
         !async_claim(w->m, &b->job.site, cta, b->offset, b->bytes))
         return false;
     if (b->reduce == REDUCE_NONE)

@@ -7,6 +7,7 @@
 
 #include "async.h"
 #include "exec.h"
+#include "proxy.h"
 #include "valid.h"
 
 enum { ANSWER_BYTES = 16, ANSWER = 0x0c1c0000 };
@@ -83,6 +84,7 @@ static bool cancel_into(struct warp *w, const struct inst *in, unsigned lane, st
         return false;
     }
     if (!async_find_mbar(w, in, lane, cta->rank << SMEM_RANK_SHIFT | c->barrier, &owner, &barrier) ||
+        !proxy_overwrites(w->m, &c->job.site, cta, c->offset, ANSWER_BYTES) ||
         !async_claim(w->m, &c->job.site, cta, c->offset, ANSWER_BYTES))
         return false;
     valid_put(cta->valid, c->offset, ANSWER_BYTES, 0);

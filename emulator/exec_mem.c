@@ -71,9 +71,14 @@ static bool common_area(struct warp *w, enum space space, const uint64_t *at, st
         const uint32_t first = (uint32_t)(least - base);
         if (!async_smem_touch(cta, first, (uint32_t)(most - least) + size, write))
             return false;
-        if (write && proxy_watched(w->m))
-            for (uint32_t left = s.mask; left; left &= left - 1)
-                proxy_wrote(w, cta, (uint32_t)(at[__builtin_ctz(left)] - base), size);
+        for (uint32_t left = proxy_watched(w->m) ? s.mask : 0; left; left &= left - 1) {
+            const uint32_t offset = (uint32_t)(at[__builtin_ctz(left)] - base);
+
+            if (write)
+                proxy_wrote(w, cta, offset, size);
+            else
+                proxy_read(w, cta, offset, size);
+        }
         area->data = cta->bytes;
         area->valid = cta->valid;
         area->origin = base;

@@ -264,6 +264,8 @@ static bool matrix_rows(struct warp *w, const struct inst *in, const struct oper
         }
         if (access == ACCESS_WRITE)
             proxy_wrote(w, rows[lane].cta, rows[lane].offset, 16);
+        else
+            proxy_read(w, rows[lane].cta, rows[lane].offset, 16);
     }
     return true;
 }

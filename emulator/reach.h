@@ -32,6 +32,8 @@ static inline bool meets_mbarrier(struct warp *w, const struct inst *in, unsigne
     if (async_smem_touch(p->cta, p->offset, size, write)) {
         if (write)
             proxy_wrote(w, p->cta, p->offset, size);
+        else
+            proxy_read(w, p->cta, p->offset, size);
         return false;
     }
     warp_trap_at(w, in, (int)lane, TRAP_MBARRIER_MEMORY, p->offset, "%u bytes of shared memory",

@@ -326,6 +326,7 @@ static bool load_into(struct warp *w, struct load_job *l, unsigned lane, struct 
     if (!machine_place_shared(w->m, at, cta, rank | dst, box_extent(box), ACCESS_WRITE, &place) ||
         !async_find_mbar(w, at->inst, lane, told->rank << SMEM_RANK_SHIFT | barrier, &owner,
                          &offset) ||
+        !proxy_overwrites(w->m, at, cta, dst, (uint32_t)box_extent(box)) ||
         !async_claim(w->m, at, cta, dst, (uint32_t)box_extent(box)))
         return false;
     forget_box(box, cta, dst);

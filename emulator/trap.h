@@ -32,7 +32,7 @@
     X(TENSOR_MAP,      715, "illegal tensor map") \
     X(TENSOR_ACCESS,   715, "illegal coordinate or operand of a tensor copy") \
     X(DESCRIPTOR,      719, "illegal matrix descriptor") \
-    X(PROXY,           719, "engine reads an ordinary write that no proxy fence lets through") \
+    X(PROXY,           719, "engine and ordinary access to the same bytes with no proxy fence between") \
     X(FENCE,           719, "tcgen05 instructions of two threads without tcgen05.fence between") \
     X(PENDING,         719, "register or cell of a pending asynchronous instruction touched") \
     X(EXIT_PENDING,    719, "exit with asynchronous work outstanding") \

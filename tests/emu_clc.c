@@ -201,6 +201,39 @@ static void nothing_left(void **state)
     }
 }
 
+/* The answer has been read by ordinary instructions: the next one comes behind a proxy fence. */
+static void fenced(void **state)
+{
+    static const char fence[] = "fence.proxy.async.shared::cta;\n";
+
+    (void)state;
+    for (unsigned i = 0; i < LAUNCHES - 2; i++)         /* where something is cancelled */
+        for (unsigned without = 0; without < 2; without++) {
+            uint64_t values[3];
+            char text[8192], *at;
+            struct emu e;
+            bool ok;
+
+            open_b200(&e, 4, POLICY_LATE, i);
+            machine_destroy(e.machine);
+            e.config.rules = RULE_STRICT;
+            e.machine = machine_create(&e.config, e.mem);
+            worker(text, sizeof text, launches[i].cluster[0] * launches[i].cluster[1] *
+                                      launches[i].cluster[2] > 1, false);
+            at = strstr(text, fence);
+            assert_non_null(at);
+            if (without)
+                memset(at, ' ', sizeof fence - 2);
+            emu_load(&e, text);
+            values[0] = emu_put(&e, zeros, sizeof zeros);
+            values[1] = emu_put(&e, zeros, sizeof zeros);
+            values[2] = emu_put(&e, zeros, 16);
+            ok = emu_run(&e, "k", &launches[i], 3, values);
+            assert_int_equal(ok ? TRAP_NONE : e.trap.kind, without ? TRAP_PROXY : TRAP_NONE);
+            emu_close(&e);
+        }
+}
+
 /* ---- misuse ---------------------------------------------------------------------------------- */
 
 #define KIND(name) (UINT64_C(1) << TRAP_##name)
@@ -343,6 +376,7 @@ int main(void)
         cmocka_unit_test(exhausted),
         cmocka_unit_test(refused_early),
         cmocka_unit_test(nothing_left),
+        cmocka_unit_test(fenced),
         cmocka_unit_test(misuse),
         cmocka_unit_test(too_soon),
     };

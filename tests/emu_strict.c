@@ -27,6 +27,13 @@ static void open_strict(struct emu *e, enum machine_policy policy, uint64_t seed
     "OVER: mbarrier.try_wait.parity.shared::cta.b64 p, [base+8], 0;\n@!p bra OVER;\n" \
     "bar.sync 0;\n"
 
+/* 1 KB of ones to where A's ones are, and the wait for it. */
+#define OVER_A "add.u32 r10, base, 8;\nadd.u32 r11, base, 1024;\nadd.u32 r12, base, 9216;\n" \
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [r10], 1024;\n" \
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes " \
+    "[r11], [r12], 1024, [r10];\n" \
+    "THERE: mbarrier.try_wait.parity.shared::cta.b64 p, [r10], 0;\n@!p bra THERE;\n"
+
 static const struct {
     const char *from, *to;      /* NULL: the program as it is */
     unsigned rules;
@@ -63,6 +70,14 @@ static const struct {
       "st.bulk.weak.shared::cta [t], 512, 0;\n"
       "tcgen05.cp.cta_group::1.32x128b.warpx4 [tm], 0x0000400800000080;\n", RULE_STRICT_PROXY,
       KIND(PROXY), "tcgen05.cp" },
+    /* a copy over what has been read by an ordinary instruction */
+    { "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n",
+      "ld.shared.b32 r9, [base+1024];\nelect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n" OVER_A,
+      RULE_STRICT_PROXY, KIND(PROXY), "has read these bytes" },
+    { "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n",
+      "ld.shared.b32 r9, [base+1024];\nfence.proxy.async.shared::cta;\n"
+      "elect.sync _|lead, 0xffffffff;\n@!lead bra ISSUED;\n" OVER_A, RULE_STRICT_PROXY,
+      KIND(NONE), NULL },
     /* registers before wait::ld */
     { STORE, "add.u32 r9, r0, 1;\n" STORE, RULE_STRICT_WAIT, KIND(NONE), NULL },
     { "tcgen05.wait::ld.sync.aligned;\nst.global",
