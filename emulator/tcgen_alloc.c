@@ -62,7 +62,8 @@ static bool columns_of(struct warp *w, const struct inst *in, uint32_t *columns)
 /* Where the address of the columns goes: 4 bytes of the CTA's own shared memory. */
 static bool result_place(struct warp *w, const struct inst *in, struct place *place)
 {
-    const uint64_t address = warp_address(w, &in->o[0], 0);
+    uint64_t address = warp_address(w, &in->o[0], 0);
+    uint32_t shared;
 
     if (!async_need_address(w, in, &in->o[0], UINT32_MAX, "the address of the result"))
         return false;
@@ -72,6 +73,10 @@ static bool result_place(struct warp *w, const struct inst *in, struct place *pl
                       "the result", lane);
             return false;
         }
+    /* Published kernels give the pointer that C++ has, a generic address. ptxas takes its low word,
+     * which is the address in shared memory. */
+    if (in->space == SP_SHARED && generic_is_shared(address, &shared))
+        address = shared;
     if (address % 4) {
         warp_trap_at(w, in, 0, TRAP_MISALIGNED, address, "must be a multiple of 4");
         return false;

@@ -358,10 +358,32 @@ static void permit(void **state)
     emu_close(&e);
 }
 
+/* The result's place as a generic address: its low word is the shared one. Of another kind of memory
+ * it is an error. */
+static void generic_result(void **state)
+{
+    (void)state;
+    struct emu e;
+
+    open_b200(&e, 0, 1);
+    replace(program, ALLOC,
+            "mov.u64 bd, sm;\ncvta.shared.u64 bd, bd;\n"
+            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bd+16], r1;\n");
+    assert_true(run_text(&e, 1));
+    emu_close(&e);
+    open_b200(&e, 0, 1);
+    replace(program, ALLOC,
+            "ld.param.u64 bd, [pd];\n"
+            "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bd+16], r1;\n");
+    assert_false(run_text(&e, 1));
+    assert_int_equal(e.trap.kind, TRAP_WRONG_SPACE);
+    emu_close(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(right), cmocka_unit_test(wrong), cmocka_unit_test(races),
+        cmocka_unit_test(generic_result), cmocka_unit_test(right), cmocka_unit_test(wrong), cmocka_unit_test(races),
         cmocka_unit_test(pair_rules), cmocka_unit_test(poison_again),
         cmocka_unit_test(shared_symbols),
         cmocka_unit_test(groups), cmocka_unit_test(turns), cmocka_unit_test(permit),
