@@ -7,8 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define AVX2 __attribute__((target("avx2,f16c"), noinline))
-#define AVX2_INLINE static inline __attribute__((target("avx2,f16c"), always_inline))
+#include "tensor_lanes.h"
 
 /* Rounding toward zero, subnormals kept, exceptions masked. */
 #define TOWARD_ZERO 0x7f80u
@@ -93,38 +92,13 @@ AVX2_INLINE __m256i to_f16(struct wide v)
     return _mm256_andnot_si256(_mm256_cmpeq_epi32(magnitude, _mm256_setzero_si256()), h);
 }
 
-struct accumulators {
-    __m256i magnitude, sign, exp;   /* sign: all ones or 0 */
-    unsigned special;               /* bit i: element i is infinite or NaN */
-};
-
-AVX2_INLINE struct accumulators decode_c(__m256i code, bool half)
-{
-    const int mantissa = half ? 10 : 23, field_max = half ? 31 : 255, bias = half ? 15 : 127;
-    const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi32(1);
-    const __m256i mant = _mm256_and_si256(code, _mm256_set1_epi32((1 << mantissa) - 1));
-    const __m256i field = _mm256_and_si256(_mm256_srli_epi32(code, mantissa),
-                                           _mm256_set1_epi32(field_max));
-    const __m256i hidden = _mm256_min_epu32(field, one);
-    const __m256i exp = _mm256_sub_epi32(_mm256_max_epi32(field, one), _mm256_set1_epi32(bias));
-    struct accumulators c;
-
-    c.magnitude = _mm256_or_si256(mant, _mm256_slli_epi32(hidden, mantissa));
-    c.sign = _mm256_srai_epi32(half ? _mm256_slli_epi32(code, 16) : code, 31);
-    c.exp = _mm256_blendv_epi8(exp, _mm256_set1_epi32(TENSOR_NO_EXPONENT),
-                               _mm256_cmpeq_epi32(c.magnitude, zero));
-    c.special = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(
-        _mm256_cmpeq_epi32(field, _mm256_set1_epi32(field_max))));
-    return c;
-}
-
 /* One row of A against eight rows of B. Returns the lanes whose accumulator is not finite. */
 AVX2_INLINE unsigned step8(const struct shape s, const uint32_t *sa, const int32_t *ea,
                            const uint32_t *sb, const int32_t *eb, bool keep, uint32_t *d)
 {
     const int up = s.fraction - (s.half ? 10 : 23);
     __m256i e = _mm256_set1_epi32(s.half ? -21 : -133), even, odd;
-    struct accumulators c = {.special = 0};
+    struct accumulators c = {.odd = _mm256_setzero_si256()};
     struct wide sum;
     __m256d scale_low, scale_high;
 
@@ -170,7 +144,7 @@ AVX2_INLINE unsigned step8(const struct shape s, const uint32_t *sa, const int32
     sum.low = _mm256_mul_pd(sum.low, scale_low);
     sum.high = _mm256_mul_pd(sum.high, scale_high);
     _mm256_storeu_si256((__m256i *)d, s.half ? to_f16(sum) : to_f32(sum, s.short_f32));
-    return c.special;
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(c.odd));
 }
 
 static void patch(const struct tensor_kind *kind, const struct tensor_tile *a, unsigned m,
