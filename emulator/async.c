@@ -209,7 +209,7 @@ void async_run(struct machine *m)
         const unsigned owed = m->ready_count ? owes_turns(&event) : 0;
 
         if (owed) {
-            event.time = m->now + 4 * owed; /* other warps' steps come between */
+            event.time = m->now + 8 * owed; /* other warps' steps come between */
             push(a, event);         /* into the room of what was just popped */
             continue;
         }

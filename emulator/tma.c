@@ -251,6 +251,42 @@ static bool load_row(struct machine *m, struct load_job *l, uint32_t row, bool *
     return true;
 }
 
+/* The usual box, 128 bytes wide and swizzled likewise: from this row on as many as follow each other
+ * inside the matrix and in one piece of memory. How many; 0: load_row() has to do it. */
+static uint32_t load_run(struct machine *m, struct load_job *l, uint32_t row, uint32_t end,
+                         bool *all_valid)
+{
+    const struct box *box = &l->access.box;
+    const struct tmap *map = &l->access.map;
+    const uint32_t along = row % box->count[1];
+    const uint64_t apart = map->stride[1] * map->element_stride[1];
+    const int64_t at = box->start[1] + (int64_t)along * map->element_stride[1];
+    uint64_t rows = box->count[1] - along;
+    struct box_row r;
+    struct place place;
+
+    if (box->inner != 128 || box->span != 128 || box->atoms_of_32 || box->gathers ||
+        map->rank < 2 || map->type == TMAP_TF32 || map->type == TMAP_TF32_FTZ)
+        return 0;
+    box_row(box, row, false, &r);
+    if (r.bytes != 128 ||
+        !machine_place_global(m, &l->job.site, r.global, r.bytes, ACCESS_READ, &place))
+        return 0;
+    const uint64_t inside = (map->dim[1] - (uint64_t)at - 1) / map->element_stride[1] + 1;
+    const uint64_t room = apart ? (place.room - 128) / apart + 1 : 1;
+    rows = rows < end - row ? rows : end - row;
+    rows = rows < inside ? rows : inside;
+    rows = rows < room ? rows : room;
+    for (uint64_t i = 0; i < rows; i++) {
+        const bool valid = !place.valid || valid_all(place.valid, place.valid_at + i * apart, 128);
+
+        *all_valid &= valid;
+        for (unsigned k = 0; k < l->count; k++)
+            put_row(box, l->to[k], l->offset, row + (uint32_t)i, place.data + i * apart, valid);
+    }
+    return (uint32_t)rows;
+}
+
 /* Rows some of whose bytes nobody wrote, after the rows around them have been made valid. */
 static bool load_invalid(struct machine *m, struct load_job *l, uint32_t row)
 {
@@ -288,9 +324,13 @@ static void load_fire(struct machine *m, struct async_job *job, unsigned step)
     const uint32_t end = (uint32_t)(box->rows * (step + 1) / l->pieces);
     bool all_valid = true;
 
-    for (uint32_t row = first; row < end; row++)
-        if (!load_row(m, l, row, &all_valid))
+    for (uint32_t row = first, run; row < end && !m->trapped; row += run ? run : 1) {
+        run = load_run(m, l, row, end, &all_valid);
+        if (!run && !m->trapped && !load_row(m, l, row, &all_valid))
             return;
+    }
+    if (m->trapped)
+        return;
     for (unsigned i = 0; i < l->count && box->inner == box->pitch; i++)
         valid_fill(l->to[i]->valid, l->offset + first * box->pitch, (end - first) * box->pitch,
                    true);
