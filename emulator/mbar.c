@@ -28,32 +28,66 @@ const char *mbar_error(enum mbar_result result)
     return "no error";
 }
 
+/* Barriers lie close together: of a CTA's shared memory one page or two are ever asked for. */
+enum { PAGE_BARS = 256, PAGE_SPAN = PAGE_BARS * MBAR_BYTES };
+
+static unsigned page_count(uint32_t size)
+{
+    return size / PAGE_SPAN + 1;
+}
+
+/* Place in bars + 1 of the barrier at this offset, 0: there is none. */
+static uint16_t index_of(const struct mbar_table *table, uint32_t offset)
+{
+    const uint16_t *page = table->pages[offset / PAGE_SPAN];
+
+    return page ? page[offset % PAGE_SPAN / MBAR_BYTES] : 0;
+}
+
+/* In a page that is there. */
+static void set_index(struct mbar_table *table, uint32_t offset, uint32_t place)
+{
+    table->pages[offset / PAGE_SPAN][offset % PAGE_SPAN / MBAR_BYTES] = (uint16_t)place;
+}
+
+static bool have_page(struct mbar_table *table, uint32_t offset)
+{
+    uint16_t **page = &table->pages[offset / PAGE_SPAN];
+
+    if (!*page)
+        *page = calloc(PAGE_BARS, sizeof **page);
+    return *page != NULL;
+}
+
 bool mbar_table_open(struct mbar_table *table, uint32_t size)
 {
     table->size = size;
-    table->index = calloc(size / MBAR_BYTES + 1, sizeof table->index[0]);
-    return table->index != NULL;
+    table->pages = calloc(page_count(size), sizeof table->pages[0]);
+    return table->pages != NULL;
 }
 
 void mbar_table_close(struct mbar_table *table)
 {
+    for (unsigned i = 0; table->pages && i < page_count(table->size); i++)
+        free(table->pages[i]);
     free(table->bars);
-    free(table->index);
+    free(table->pages);
     memset(table, 0, sizeof *table);
 }
 
 void mbar_table_clear(struct mbar_table *table)
 {
     for (uint32_t i = 0; i < table->count; i++)
-        table->index[table->bars[i].offset / MBAR_BYTES] = 0;
+        set_index(table, table->bars[i].offset, 0);
     table->count = table->live = 0;
 }
 
 struct mbar *mbar_find(const struct mbar_table *table, uint32_t offset)
 {
-    if (offset % MBAR_BYTES || offset >= table->size || !table->index[offset / MBAR_BYTES])
-        return NULL;
-    return &table->bars[table->index[offset / MBAR_BYTES] - 1];
+    const uint16_t place = offset % MBAR_BYTES || offset >= table->size ? 0
+                                                                         : index_of(table, offset);
+
+    return place ? &table->bars[place - 1] : NULL;
 }
 
 const struct mbar *mbar_overlap_slow(const struct mbar_table *table, uint32_t offset,
@@ -63,9 +97,12 @@ const struct mbar *mbar_overlap_slow(const struct mbar_table *table, uint32_t of
         return NULL;
     if (bytes > table->size - offset)
         bytes = table->size - offset;
-    for (uint32_t i = offset / MBAR_BYTES; i <= (offset + bytes - 1) / MBAR_BYTES; i++)
-        if (table->index[i] && table->bars[table->index[i] - 1].live)
-            return &table->bars[table->index[i] - 1];
+    for (uint32_t i = offset / MBAR_BYTES; i <= (offset + bytes - 1) / MBAR_BYTES; i++) {
+        const uint16_t place = index_of(table, i * MBAR_BYTES);
+
+        if (place && table->bars[place - 1].live)
+            return &table->bars[place - 1];
+    }
     return NULL;
 }
 
@@ -73,9 +110,9 @@ static void forget(struct mbar_table *table, struct mbar *bar)
 {
     struct mbar *last = &table->bars[table->count - 1];
 
-    table->index[bar->offset / MBAR_BYTES] = 0;
+    set_index(table, bar->offset, 0);
     if (bar != last) {
-        table->index[last->offset / MBAR_BYTES] = (uint16_t)(bar - table->bars + 1);
+        set_index(table, last->offset, (uint32_t)(bar - table->bars + 1));
         *bar = *last;
     }
     table->count--;
@@ -100,6 +137,8 @@ enum mbar_result mbar_init(struct mbar_table *table, uint32_t offset, uint32_t c
     if (count == 0 || count > MBAR_MAX_COUNT)
         return MBAR_BAD_COUNT;
     if (!bar) {
+        if (!have_page(table, offset))
+            return MBAR_NO_MEMORY;
         if (table->count == table->capacity) {
             const uint32_t capacity = table->capacity ? 2 * table->capacity : 16;
             struct mbar *grown = realloc(table->bars, capacity * sizeof *grown);
@@ -111,7 +150,7 @@ enum mbar_result mbar_init(struct mbar_table *table, uint32_t offset, uint32_t c
         }
         bar = &table->bars[table->count++];
         bar->live = false;
-        table->index[offset / MBAR_BYTES] = (uint16_t)table->count;
+        set_index(table, offset, table->count);
     }
     if (!table->live) {
         table->low = offset;

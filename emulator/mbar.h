@@ -62,7 +62,7 @@ struct mbar_table {
     uint32_t low, high;     /* all of those lie in [low, high) */
     uint32_t count, capacity;
     struct mbar *bars;      /* in order of init; they move when the array grows */
-    uint16_t *index;        /* offset / 8 -> place in bars + 1 */
+    uint16_t **pages;       /* offset / 8 -> place in bars + 1, in pages made when one is needed */
 };
 
 /* On a zeroed table; false when memory is short. */
