@@ -11,12 +11,18 @@
 
 /* ---- the queue: a binary heap by (time, tie) ---- */
 
+/* Small, because the heap moves them about. */
 struct event {
     uint64_t time, tie;
+    struct action *action;
+};
+
+struct action {
     struct async_job *job;
     unsigned step;
-    uint32_t *steps;            /* of the cluster's warps when it was posted, or NULL */
-    unsigned turned;            /* warps of the cluster, the first so many, that have had a turn */
+    unsigned warps;             /* of the cluster, 0 where there is only one */
+    unsigned turned;            /* the first so many of them have had a turn */
+    uint32_t steps[];           /* of each when this was posted */
 };
 
 struct async {
@@ -121,14 +127,18 @@ static uint64_t below(struct machine *m, uint64_t n)
 /* Engines take longer than a few instructions of a warp that can run. Warps of a multiprocessor run
  * beside each other there, one after another here: an event waits until the warps of its cluster
  * that can run have had a turn since it was posted. */
-static uint32_t *steps_now(const struct cluster *c)
+static struct action *action_new(struct async_job *job, unsigned step)
 {
-    const unsigned each = c->ctas[0]->warp_count;
-    uint32_t *steps = c->size * each > 1 ? malloc(c->size * each * sizeof *steps) : NULL;
+    const struct cluster *c = job->cluster;
+    const unsigned each = c->ctas[0]->warp_count, all = c->size * each, warps = all > 1 ? all : 0;
+    struct action *action = malloc(sizeof *action + warps * sizeof action->steps[0]);
 
-    for (unsigned i = 0; steps && i < c->size * each; i++)
-        steps[i] = c->ctas[i / each]->warps[i % each].steps;
-    return steps;
+    if (!action)
+        return NULL;
+    *action = (struct action){.job = job, .step = step, .warps = warps};
+    for (unsigned i = 0; i < warps; i++)
+        action->steps[i] = c->ctas[i / each]->warps[i % each].steps;
+    return action;
 }
 
 void async_post(struct machine *m, struct async_job *job, unsigned step, enum async_delay delay)
@@ -137,8 +147,7 @@ void async_post(struct machine *m, struct async_job *job, unsigned step, enum as
         [DELAY_COPY] = 1500, [DELAY_READ] = 300, [DELAY_MMA] = 400, [DELAY_REMOTE] = 200,
     };
     struct async *a = of(m);
-    struct event event = {.time = m->now, .tie = a->sequence++, .job = job, .step = step,
-                          .steps = steps_now(job->cluster)};
+    struct event event = {.time = m->now, .tie = a->sequence++, .action = action_new(job, step)};
 
     switch (m->config.policy) {
     case POLICY_EARLY:
@@ -154,8 +163,8 @@ void async_post(struct machine *m, struct async_job *job, unsigned step, enum as
         break;
     }
     job->events++;
-    if (!push(a, event)) {
-        free(event.steps);
+    if (!event.action || !push(a, event)) {
+        free(event.action);
         machine_trap(m, &job->site, TRAP_MEMORY, "an event");
         if (--job->events == 0)
             job_over(m, job);
@@ -183,16 +192,16 @@ uint64_t async_next(const struct machine *m)
 /* The steps that a warp that can run still has to have a turn of since the event was posted; 0: all
  * have had one. A warp that has had its turn, or cannot run when its place comes, is not asked
  * again. */
-static unsigned owes_turns(struct event *event)
+static unsigned owes_turns(struct action *action)
 {
-    const struct cluster *c = event->job->cluster;
-    const struct site *by = &event->job->site;
+    const struct cluster *c = action->job->cluster;
+    const struct site *by = &action->job->site;
     const unsigned each = c->ctas[0]->warp_count;
 
-    for (; event->steps && event->turned < c->size * each; event->turned++) {
-        const struct warp *w = &c->ctas[event->turned / each]->warps[event->turned % each];
+    for (; action->turned < action->warps; action->turned++) {
+        const struct warp *w = &c->ctas[action->turned / each]->warps[action->turned % each];
 
-        const uint32_t had = w->steps - event->steps[event->turned];
+        const uint32_t had = w->steps - action->steps[action->turned];
 
         if (w->queued && had < TURN && !(by->cta == w->cta && by->warp == (int)w->id))
             return TURN - had;
@@ -206,17 +215,20 @@ void async_run(struct machine *m)
 
     while (a->count && a->heap[0].time <= m->now && !m->trapped) {
         struct event event = pop(a);
-        const unsigned owed = m->ready_count ? owes_turns(&event) : 0;
+        const unsigned owed = m->ready_count ? owes_turns(event.action) : 0;
 
         if (owed) {
-            event.time = m->now + 8 * owed; /* other warps' steps come between */
+            event.time = m->now + 12 * owed; /* other warps' steps come between */
             push(a, event);         /* into the room of what was just popped */
             continue;
         }
-        free(event.steps);
-        event.job->fire(m, event.job, event.step);
-        if (--event.job->events == 0)
-            job_over(m, event.job);
+        struct async_job *const job = event.action->job;
+        const unsigned step = event.action->step;
+
+        free(event.action);
+        job->fire(m, job, step);
+        if (--job->events == 0)
+            job_over(m, job);
     }
 }
 
@@ -231,9 +243,11 @@ void async_reset(struct machine *m)
     struct async *a = of(m);
 
     for (size_t i = 0; i < a->count; i++) {
-        free(a->heap[i].steps);
-        if (--a->heap[i].job->events == 0)
-            job_over(m, a->heap[i].job);
+        struct async_job *const job = a->heap[i].action->job;
+
+        free(a->heap[i].action);
+        if (--job->events == 0)
+            job_over(m, job);
     }
     a->count = 0;
     a->edited.count = 0;

@@ -242,6 +242,29 @@ static void load_area(struct warp *w, const struct inst *in, struct span s, cons
     }
 }
 
+/* A kernel's argument is the same for all lanes: what the first was given, the others get. */
+static void spread(struct warp *w, const struct inst *in, struct span s)
+{
+    for (unsigned i = 0; i < in->vec; i++) {
+        const struct operand *e = operand_element(w->grid->program, &in->o[0], i);
+        if (e->kind != OPND_REG)
+            continue;
+        if (e->bank == BANK_64) {
+            uint64_t row[LANES];
+            const uint64_t v = w->r.r64[e->reg][s.lo];
+            for (unsigned l = 0; l < LANES; l++)
+                row[l] = v;
+            put64(w, e, s, row, w->r.def64[e->reg] >> s.lo & 1 ? UINT32_MAX : 0);
+        } else {
+            uint32_t row[LANES];
+            const uint32_t v = w->r.r32[e->reg][s.lo];
+            for (unsigned l = 0; l < LANES; l++)
+                row[l] = v;
+            put32(w, e, s, row, w->r.def32[e->reg] >> s.lo & 1 ? UINT32_MAX : 0);
+        }
+    }
+}
+
 static enum flow load(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const struct operand *to = &in->o[0], *address = &in->o[1];
@@ -252,6 +275,13 @@ static enum flow load(struct warp *w, const struct inst *in, uint32_t mask)
     struct area area;
     struct place p;
 
+    if (space == SP_PARAM && address->kind == OPND_ADDR && address->base == ADDR_PARAM && size <= 8) {
+        if (!reach(w, in, warp_address(w, address, s.lo), space, s.lo, all, ACCESS_READ, &p))
+            return FLOW_TRAP;
+        deliver(w, in, to, s.lo, &p, size);
+        spread(w, in, s);
+        return FLOW_NEXT;
+    }
     if (!warp_need(w, in, address, mask, "the address"))
         return FLOW_TRAP;
     addresses(w, address, s, at);

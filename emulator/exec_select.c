@@ -5,6 +5,10 @@
 
 #include "floats.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 /* ---- mov ---- */
 
 static enum flow move_pred(struct warp *w, const struct inst *in, uint32_t mask)
@@ -19,9 +23,25 @@ static enum flow move_pack(struct warp *w, const struct inst *in, uint32_t mask)
     const struct operand *to = &in->o[0], *from = &in->o[1];
     const unsigned bits = type_bits((enum type)in->type[0]), width = bits / from->n;
     const struct span s = span_of(mask);
-    uint64_t value[2][LANES] = { { 0 } };
     uint32_t defined = UINT32_MAX;
 
+    if (bits <= 64 && from->n == 2 && bits >= 32) {     /* by far the most frequent */
+        const struct program *program = w->grid->program;
+        uint32_t ta[LANES], tb[LANES];
+        const uint32_t *const a = row32(w, operand_element(program, from, 0), ta, s, &defined);
+        const uint32_t *const b = row32(w, operand_element(program, from, 1), tb, s, &defined);
+        if (bits == 32) {
+            uint32_t d[LANES];
+            EACH_LANE(s, d[l] = (a[l] & 0xffff) | b[l] << 16);
+            put32(w, to, s, d, defined);
+        } else {
+            uint64_t d[LANES];
+            EACH_LANE(s, d[l] = a[l] | (uint64_t)b[l] << 32);
+            put64(w, to, s, d, defined);
+        }
+        return FLOW_NEXT;
+    }
+    uint64_t value[2][LANES] = { { 0 } };
     for (unsigned i = 0; i < from->n; i++) {
         const struct operand *e = operand_element(w->grid->program, from, i);
         uint64_t *const d = value[i * width / 64];
@@ -166,15 +186,32 @@ enum flow op_slct(struct warp *w, const struct inst *in, uint32_t mask)
 
 /* ---- comparisons ---- */
 
-#define COMPARE_ROWS(type, rows) do { \
+/* Bit l: is row[l], all ones or 0, all ones? */
+static uint32_t bits_of(const uint32_t row[LANES])
+{
+    uint32_t bits = 0;
+
+#ifdef __SSE2__
+    for (unsigned l = 0; l < LANES; l += 4)
+        bits |= (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(
+                    _mm_loadu_si128((const __m128i *)&row[l]))) << l;
+#else
+    for (unsigned l = 0; l < LANES; l++)
+        bits |= (row[l] & 1) << l;
+#endif
+    return bits;
+}
+
+#define COMPARE_ROWS(type) do { \
         switch (cmp) { \
-        case CMP_EQ: EACH_LANE(s, hit |= (uint32_t)((type)a[l] == (type)b[l]) << l); break; \
-        case CMP_NE: EACH_LANE(s, hit |= (uint32_t)((type)a[l] != (type)b[l]) << l); break; \
-        case CMP_LT: EACH_LANE(s, hit |= (uint32_t)((type)a[l] < (type)b[l]) << l); break; \
-        case CMP_LE: EACH_LANE(s, hit |= (uint32_t)((type)a[l] <= (type)b[l]) << l); break; \
-        case CMP_GT: EACH_LANE(s, hit |= (uint32_t)((type)a[l] > (type)b[l]) << l); break; \
-        default:     EACH_LANE(s, hit |= (uint32_t)((type)a[l] >= (type)b[l]) << l); break; \
+        case CMP_EQ: EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] == (type)b[l])); break; \
+        case CMP_NE: EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] != (type)b[l])); break; \
+        case CMP_LT: EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] < (type)b[l])); break; \
+        case CMP_LE: EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] <= (type)b[l])); break; \
+        case CMP_GT: EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] > (type)b[l])); break; \
+        default:     EACH_LANE(s, holds[l] = -(uint32_t)((type)a[l] >= (type)b[l])); break; \
         } \
+        hit = bits_of(holds); \
     } while (0)
 
 static bool compare_double(enum compare cmp, double a, double b)
@@ -218,7 +255,7 @@ static uint32_t compare(struct warp *w, const struct inst *in, uint32_t mask, en
 {
     const struct span s = span_of(mask);
     const enum compare cmp = (enum compare)in->cmp;
-    uint32_t hit = 0, ignored = 0;
+    uint32_t hit = 0, ignored = 0, holds[LANES] = { 0 };
 
     if (type_float(type)) {
         const bool ftz = in->flags & INST_FTZ;
@@ -232,20 +269,20 @@ static uint32_t compare(struct warp *w, const struct inst *in, uint32_t mask, en
         uint64_t ta[LANES], tb[LANES];
         const uint64_t *a = row64(w, oa, ta, s, &ignored), *b = row64(w, ob, tb, s, &ignored);
         if (type_signed(type))
-            COMPARE_ROWS(int64_t, 64);
+            COMPARE_ROWS(int64_t);
         else
-            COMPARE_ROWS(uint64_t, 64);
+            COMPARE_ROWS(uint64_t);
     } else {
         uint32_t ta[LANES], tb[LANES];
         const uint32_t *a = row32(w, oa, ta, s, &ignored), *b = row32(w, ob, tb, s, &ignored);
         if (type == TY_S32)
-            COMPARE_ROWS(int32_t, 32);
+            COMPARE_ROWS(int32_t);
         else if (type == TY_S16)
-            COMPARE_ROWS(int16_t, 32);
+            COMPARE_ROWS(int16_t);
         else if (type_bits(type) == 16)
-            COMPARE_ROWS(uint16_t, 32);
+            COMPARE_ROWS(uint16_t);
         else
-            COMPARE_ROWS(uint32_t, 32);
+            COMPARE_ROWS(uint32_t);
     }
     return hit;
 }
