@@ -68,6 +68,12 @@ static inline const uint32_t *row32(const struct warp *w, const struct operand *
         *defined &= w->r.def32[op->reg];
         return w->r.r32[op->reg];
     }
+    if (op->kind == OPND_IMM) {
+        const uint32_t v = (uint32_t)op->imm;
+        for (unsigned l = 0; l < LANES; l++)
+            tmp[l] = v;
+        return tmp;
+    }
     *defined &= warp_defined(w, op);
     return row32_slow(w, op, tmp, s);
 }

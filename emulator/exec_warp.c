@@ -238,11 +238,29 @@ enum flow op_activemask(struct warp *w, const struct inst *in, uint32_t mask)
  * 2 (l % 4) and the next of row l / 4, or of column l / 4 when transposed.
  */
 
+/* 16 bytes of the same CTA's shared memory as those at `first`, which lane 0 has found. */
+static bool beside(const struct place *found, uint64_t first, uint64_t at, unsigned lane,
+                   struct place *out)
+{
+    const int64_t apart = (int64_t)(at - first), offset = (int64_t)found->offset + apart;
+
+    if (lane == 0 || (at ^ first) >> SMEM_RANK_SHIFT || found->space != SP_SHARED ||
+        offset < SMEM_START || offset + 16 > (int64_t)found->cta->smem_end)
+        return false;
+    *out = *found;
+    out->data += apart;
+    out->valid_at = (size_t)((int64_t)out->valid_at + apart);
+    out->room = (size_t)((int64_t)out->room - apart);
+    out->offset = (uint32_t)offset;
+    return true;
+}
+
 static bool matrix_rows(struct warp *w, const struct inst *in, const struct operand *address,
                         enum access access, struct place rows[LANES])
 {
     const unsigned count = in->vec * 8u;
     const uint32_t used = count == LANES ? UINT32_MAX : (1u << count) - 1;
+    uint64_t first = 0;
 
     if (!warp_need(w, in, address, used, "the address"))
         return false;
@@ -252,8 +270,11 @@ static bool matrix_rows(struct warp *w, const struct inst *in, const struct oper
             warp_trap_at(w, in, (int)lane, TRAP_MISALIGNED, at, "rows are multiples of 16 bytes");
             return false;
         }
-        if (!warp_place(w, in, lane, (enum space)in->space, at, 16, access, &rows[lane]))
+        if (!beside(&rows[0], first, at, lane, &rows[lane]) &&
+            !warp_place(w, in, lane, (enum space)in->space, at, 16, access, &rows[lane]))
             return false;
+        if (lane == 0)
+            first = at;
         if (rows[lane].space != SP_SHARED) {
             warp_trap_at(w, in, (int)lane, TRAP_WRONG_SPACE, at, "matrices lie in shared memory");
             return false;
