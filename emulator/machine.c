@@ -180,6 +180,7 @@ bool machine_run(struct machine *m, const struct launch *launches, size_t count,
     m->trapped = m->idle = false;
     m->now = m->progress = 0;
     m->next_timer = UINT64_MAX;
+    m->next_start = m->start_slices = 0;
     m->ready_first = m->ready_count = 0;
     m->random = m->config.seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x243f6a8885a308d3);
     m->cache = m->engine_cache = (struct mem_cache){ 0 };

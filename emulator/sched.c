@@ -19,7 +19,8 @@ enum {
     SLICE_LATE = 16,
     SLICE_RANDOM = 64,          /* at most */
     LOOP_TURNS = 64,            /* backward jumps of a group before other lanes get a turn */
-    START_INTERVAL = 16,        /* slices between starts of clusters while others run */
+    START_EARLY = 16,           /* slices between starts of clusters while others run */
+    START_RANDOM = 16384,       /* instructions between them, at most */
     IDLE_WATCH = 100000,        /* instructions without effect before a livelock is thought of */
 };
 
@@ -350,22 +351,61 @@ static unsigned slice(struct machine *m)
     return 1 + (unsigned)(machine_random(m) % SLICE_RANDOM);
 }
 
-/* Starts clusters of the grids whose turn it is: as many as fit, or one. */
-static bool start_clusters(struct machine *m, bool one)
+/* Starts clusters of the grids whose turn it is: as many as fit, or one. Gives the grid of the last
+ * one; NULL: none. */
+static const struct grid *start_clusters(struct machine *m, bool one)
 {
-    bool any = false;
+    const struct grid *last = NULL;
 
     for (unsigned i = 0; i < m->grid_count && !m->trapped; i++) {
         struct grid *g = &m->grids[i];
         if (g->started == g->clusters || !grid_may_start(m, g))
             continue;
         while (g->started < g->clusters && cluster_start(m, g)) {
-            any = true;
+            last = g;
             if (one)
-                return true;
+                return last;
         }
     }
-    return any;
+    return last;
+}
+
+/*
+ * When clusters start, by policy:
+ *   early   when the ones before have nothing to do, or every so many slices
+ *   late    all at once
+ *   random  every second one with the one before it, others up to START_RANDOM later: then some run
+ *           side by side, and short ones are over before the last start and leave it their memory
+ */
+static void start_due(struct machine *m)
+{
+    const struct grid *g;
+
+    switch (m->config.policy) {
+    case POLICY_EARLY:
+        if (!m->ready_count || ++m->start_slices >= START_EARLY) {
+            m->start_slices = 0;
+            start_clusters(m, true);
+        }
+        break;
+    case POLICY_LATE:
+        start_clusters(m, false);
+        break;
+    case POLICY_RANDOM:
+        g = m->next_start <= m->now ? start_clusters(m, true) : NULL;
+        if (g && g->started < g->clusters && machine_random(m) & 1)
+            m->next_start = m->now + machine_random(m) % START_RANDOM;
+        break;
+    }
+}
+
+/* When something happens though no warp can run. */
+static uint64_t next_event(const struct machine *m)
+{
+    const uint64_t event = async_next(m);
+    const uint64_t next = event < m->next_timer ? event : m->next_timer;
+
+    return m->next_start > m->now && m->next_start < next ? m->next_start : next;
 }
 
 static bool all_done(const struct machine *m)
@@ -378,10 +418,6 @@ static bool all_done(const struct machine *m)
 
 void machine_loop(struct machine *m)
 {
-    /* Early: a cluster starts when the ones before it have nothing to do. Otherwise all at once. */
-    const bool lazy = m->config.policy == POLICY_EARLY;
-    unsigned slices = 0;
-
     while (!m->trapped) {
         m->interrupt = false;
         if (async_next(m) <= m->now) {
@@ -394,10 +430,7 @@ void machine_loop(struct machine *m)
             cluster_reap(m);
         if (m->trapped)
             break;
-        if (!lazy || !m->ready_count || ++slices >= START_INTERVAL) {
-            slices = 0;
-            start_clusters(m, lazy);
-        }
+        start_due(m);
         if (m->ready_count) {
             struct warp *w = ready_take(m);
             const uint64_t before = m->now;
@@ -416,8 +449,7 @@ void machine_loop(struct machine *m)
                 report_livelock(m);
             continue;
         }
-        const uint64_t event = async_next(m);
-        const uint64_t next = event < m->next_timer ? event : m->next_timer;
+        const uint64_t next = next_event(m);
         if (next != UINT64_MAX)
             m->now = next > m->now ? next : m->now;
         else if (all_done(m))

@@ -41,6 +41,8 @@ struct machine {
     unsigned ready_first, ready_count, ready_room;      /* room is a power of two */
 
     uint64_t next_timer;        /* earliest wake_at of any warp */
+    uint64_t next_start;        /* of a cluster, under the policy random */
+    unsigned start_slices;      /* since the last one, under the policy early */
 
     /* Storage of finished clusters, all of one shape, to be used again. */
     struct cluster *pool;
