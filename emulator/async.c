@@ -259,7 +259,6 @@ static void cta_free(struct async_cta *c)
 {
     mbar_table_close(&c->bars);
     free(c->acquired.maps);
-    free(c->threads);
     free(c);
 }
 
@@ -309,7 +308,7 @@ bool async_cta_open(struct cta *cta)
     struct async *a = of(cta->m);
     struct async_cta *c = a->spare;
 
-    if (c && c->bars.size == cta->smem_end && c->thread_count == cta->warp_count * LANES) {
+    if (c && c->bars.size == cta->smem_end) {
         a->spare = c->next;
         c->next = NULL;
         cta->async = c;
@@ -318,7 +317,6 @@ bool async_cta_open(struct cta *cta)
     c = calloc(1, sizeof *c);
     if (!c)
         return false;
-    c->thread_count = cta->warp_count * LANES;
     if (!mbar_table_open(&c->bars, cta->smem_end)) {
         free(c);
         return false;
@@ -338,15 +336,18 @@ void async_cta_close(struct cta *cta)
         c->units[i] = NULL;
     }
     tcgen_cta_close(c);
-    if (c->threads)
-        for (unsigned i = 0; i < c->thread_count; i++) {
-            async_groups_close(&c->threads[i].bulk);
-            async_groups_close(&c->threads[i].copy);
-            async_groups_close(&c->threads[i].mark);
-            free(c->threads[i].marks);
+    for (unsigned w = 0; w < CTA_WARPS; w++) {
+        struct async_thread *const lanes = c->threads[w];
+
+        for (unsigned i = 0; lanes && i < LANES; i++) {
+            async_groups_close(&lanes[i].bulk);
+            async_groups_close(&lanes[i].copy);
+            async_groups_close(&lanes[i].mark);
+            free(lanes[i].marks);
         }
-    free(c->threads);
-    c->threads = NULL;
+        free(lanes);
+        c->threads[w] = NULL;
+    }
     mbar_table_clear(&c->bars);
     memset(c->gave_up, 0, sizeof c->gave_up);
     memset(c->told, 0, sizeof c->told);
@@ -361,13 +362,14 @@ void async_cta_close(struct cta *cta)
 /* Under the rule, the first thread that never waited until its bulk copies had read their sources. */
 static bool unread(const struct cta *cta, unsigned *thread)
 {
-    const struct async_cta *c = cta->async;
-
-    if (!(cta->m->config.rules & RULE_STRICT_EXIT) || !c->threads)
+    if (!(cta->m->config.rules & RULE_STRICT_EXIT))
         return false;
-    for (*thread = 0; *thread < c->thread_count; ++*thread)
-        if (c->threads[*thread].bulk.used > c->threads[*thread].bulk.waited)
+    for (*thread = 0; *thread < cta->warp_count * LANES; ++*thread) {
+        const struct async_thread *t = async_thread_at(cta->async, *thread);
+
+        if (t && t->bulk.used > t->bulk.waited)
             return true;
+    }
     return false;
 }
 
@@ -397,16 +399,16 @@ void async_lanes_exit(struct warp *w, const struct inst *in, uint32_t lanes)
 
 struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsigned lane)
 {
-    struct async_cta *c = w->cta->async;
+    struct async_thread **const lanes = &w->cta->async->threads[w->id];
 
-    if (!c->threads) {
-        c->threads = calloc(c->thread_count, sizeof *c->threads);
-        if (!c->threads) {
-            warp_trap(w, in, (int)lane, TRAP_MEMORY, "the groups of a CTA's threads");
+    if (!*lanes) {
+        *lanes = calloc(LANES, sizeof **lanes);
+        if (!*lanes) {
+            warp_trap(w, in, (int)lane, TRAP_MEMORY, "the groups of a warp's threads");
             return NULL;
         }
     }
-    return &c->threads[w->id * LANES + lane];
+    return &(*lanes)[lane];
 }
 
 /* ---- mbarriers ---- */

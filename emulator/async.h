@@ -116,8 +116,7 @@ struct tcgen_unit;
 
 struct async_cta {
     struct mbar_table bars;
-    struct async_thread *threads;   /* by thread, NULL until one is needed */
-    unsigned thread_count;
+    struct async_thread *threads[CTA_WARPS];    /* a warp's 32, NULL until one is needed */
     struct wgmma_unit *units[CTA_WARPS / WARPGROUP];
     struct tcgen_unit *tcgen;   /* of the pair, with its CTA of even rank; NULL until used */
     uint32_t gave_up[CTA_WARPS];    /* lanes whose try_wait returns false next */
@@ -129,6 +128,14 @@ struct async_cta {
 };
 
 struct async_thread *async_thread_of(struct warp *w, const struct inst *in, unsigned lane);
+
+/* The same thread by its number in the CTA; NULL: its warp has issued nothing. */
+static inline struct async_thread *async_thread_at(const struct async_cta *c, unsigned thread)
+{
+    struct async_thread *const lanes = c->threads[thread / LANES];
+
+    return lanes ? &lanes[thread % LANES] : NULL;
+}
 
 /* One operation's place in the open bulk group of the thread that issues it. */
 struct async_ticket {

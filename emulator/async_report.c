@@ -62,7 +62,7 @@ static void describe_mbar(struct words *s, const struct cta *cta, const struct p
 
 static void describe_groups(struct words *s, const struct cta *cta, const struct park *park)
 {
-    const struct async_thread *t = cta->async->threads ? &cta->async->threads[park->key] : NULL;
+    const struct async_thread *t = async_thread_at(cta->async, (unsigned)park->key);
     const bool bulk = park->kind == WAIT_BULK;
 
     say(s, "%s groups of thread %u, at most %u pending%s", bulk ? "bulk" : "cp.async",

@@ -336,12 +336,12 @@ enum flow op_bulk_wait(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const uint32_t newest = in->o[0].imm < MOST_GROUPS ? (uint32_t)in->o[0].imm : MOST_GROUPS;
 
-    if (!w->cta->async->threads)
+    if (!w->cta->async->threads[w->id])
         return FLOW_NEXT;
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
         const unsigned thread = w->id * LANES + lane;
-        struct async_groups *groups = &w->cta->async->threads[thread].bulk;
+        struct async_groups *groups = &async_thread_at(w->cta->async, thread)->bulk;
 
         if (groups->open >= newest && groups->open - newest > groups->waited)
             groups->waited = groups->open - newest;

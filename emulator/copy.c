@@ -170,14 +170,14 @@ enum flow op_cp_async_wait(struct warp *w, const struct inst *in, uint32_t mask)
 
     if (all && op_cp_async_commit(w, in, mask) == FLOW_TRAP)
         return FLOW_TRAP;
-    if (!w->cta->async->threads)
+    if (!w->cta->async->threads[w->id])
         return FLOW_NEXT;
     for (uint32_t left = mask; left; left &= left - 1) {
         const unsigned lane = (unsigned)__builtin_ctz(left);
         const unsigned thread = w->id * LANES + lane;
         const uint32_t newest = all ? 0 : (uint32_t)in->o[0].imm;
 
-        if (!async_groups_passed(&w->cta->async->threads[thread].copy, newest, false))
+        if (!async_groups_passed(&async_thread_at(w->cta->async, thread)->copy, newest, false))
             warp_park(w, in, 1u << lane, WAIT_COPY, thread, newest, true);
     }
     return FLOW_NEXT;
