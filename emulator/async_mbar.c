@@ -241,17 +241,8 @@ static bool spurious(struct machine *m)
 static uint32_t same_wait(const struct warp *w, const struct inst *in, uint32_t mask)
 {
     const unsigned first = (unsigned)__builtin_ctz(mask);
-    const uint64_t address = warp_address(w, &in->o[1], first);
-    const uint64_t want = warp_value(w, &in->o[2], first);
-    uint32_t same = 0;
 
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-
-        if (warp_address(w, &in->o[1], lane) == address && warp_value(w, &in->o[2], lane) == want)
-            same |= 1u << lane;
-    }
-    return same;
+    return warp_same(w, &in->o[1], mask, first) & warp_same(w, &in->o[2], mask, first);
 }
 
 enum flow op_mbar_wait(struct warp *w, const struct inst *in, uint32_t mask)

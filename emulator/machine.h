@@ -396,6 +396,9 @@ void warp_set_pred(struct warp *w, const struct operand *op, uint32_t lanes, uin
 /* Predicate operand (negation applied) of all lanes as a mask. */
 uint32_t warp_pred(const struct warp *w, const struct operand *op);
 
+/* Lanes of mask for which the operand is worth what it is for `lane`. */
+uint32_t warp_same(const struct warp *w, const struct operand *op, uint32_t mask, unsigned lane);
+
 /* Traps UNDEFINED, naming `what`, unless the operand is defined in all of mask. */
 bool warp_need(struct warp *w, const struct inst *in, const struct operand *op, uint32_t mask,
                const char *what);

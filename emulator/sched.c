@@ -153,17 +153,6 @@ static uint32_t choose(struct warp *w)
     return limit;
 }
 
-static void put_pc(struct warp *w, uint32_t lanes, uint32_t pc)
-{
-    if (lanes == UINT32_MAX) {
-        for (unsigned l = 0; l < LANES; l++)
-            w->pc[l] = pc;
-        return;
-    }
-    for (uint32_t left = lanes; left; left &= left - 1)
-        w->pc[__builtin_ctz(left)] = pc;
-}
-
 /* The group has gone round often enough: others of the warp come first. */
 static void pass_turn(struct warp *w)
 {
@@ -297,8 +286,8 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
                 if (m->idle && target < pc)
                     watch(m, w, pc);
                 if (mask != group) {
-                    put_pc(w, mask, target);
-                    put_pc(w, group & ~mask, pc);
+                    warp_put_pc(w, mask, target);
+                    warp_put_pc(w, group & ~mask, pc);
                     w->settled = group;
                     if (target < pc && ++w->turns >= LOOP_TURNS)
                         pass_turn(w);
@@ -317,7 +306,7 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
             if (w->regroup || m->interrupt)
                 break;
         } while (budget && pc < limit);
-        put_pc(w, group & ~w->settled, pc);
+        warp_put_pc(w, group & ~w->settled, pc);
     }
 }
 

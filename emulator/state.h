@@ -100,4 +100,16 @@ static inline uint32_t inst_pc(const struct warp *w, const struct inst *in)
     return (uint32_t)(in - w->grid->program->insts);
 }
 
+/* Whole warps, the usual case, in a loop without questions. */
+static inline void warp_put_pc(struct warp *w, uint32_t lanes, uint32_t pc)
+{
+    if (lanes == UINT32_MAX) {
+        for (unsigned l = 0; l < LANES; l++)
+            w->pc[l] = pc;
+        return;
+    }
+    for (uint32_t left = lanes; left; left &= left - 1)
+        w->pc[__builtin_ctz(left)] = pc;
+}
+
 #endif

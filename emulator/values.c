@@ -222,26 +222,64 @@ bool warp_need(struct warp *w, const struct inst *in, const struct operand *op, 
     return false;
 }
 
+/* Lanes whose element of a row is that of `lane`: most often all, which the first loop finds. */
+#define SAME_IN_ROW(row) do { \
+        for (unsigned l = 0; l < LANES; l++) \
+            differ |= (row)[l] ^ (row)[lane]; \
+        for (unsigned l = 0; differ && l < LANES; l++) \
+            same |= (uint32_t)((row)[l] == (row)[lane]) << l; \
+        return differ ? same : UINT32_MAX; \
+    } while (0)
+
+static uint32_t same_in_row32(const uint32_t row[LANES], unsigned lane)
+{
+    uint32_t differ = 0, same = 0;
+
+    SAME_IN_ROW(row);
+}
+
+static uint32_t same_in_row64(const uint64_t row[LANES], unsigned lane)
+{
+    uint64_t differ = 0;
+    uint32_t same = 0;
+
+    SAME_IN_ROW(row);
+}
+
+uint32_t warp_same(const struct warp *w, const struct operand *op, uint32_t mask, unsigned lane)
+{
+    uint32_t same = 0;
+
+    if (op->kind == OPND_REG || (op->kind == OPND_ADDR && op->base == ADDR_REG))
+        switch ((enum bank)op->bank) {
+        case BANK_32: return mask & same_in_row32(w->r.r32[op->reg], lane);
+        case BANK_64: return mask & same_in_row64(w->r.r64[op->reg], lane);
+        default: return mask & (w->r.pred[op->reg] >> lane & 1 ? w->r.pred[op->reg]
+                                                               : ~w->r.pred[op->reg]);
+        }
+    if (op->kind != OPND_SPECIAL)
+        return mask;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        same |= (uint32_t)(warp_value(w, op, l) == warp_value(w, op, lane)) << l;
+    }
+    return same;
+}
+
 bool warp_uniform(struct warp *w, const struct inst *in, const struct operand *op, uint32_t mask,
                   const char *what, uint64_t *value)
 {
     if (!warp_need(w, in, op, mask, what))
         return false;
-    *value = warp_value(w, op, (unsigned)__builtin_ctz(mask));
-    if (op->kind == OPND_IMM)
+    const unsigned first = (unsigned)__builtin_ctz(mask);
+    const uint32_t others = mask & ~warp_same(w, op, mask, first);
+    *value = warp_value(w, op, first);
+    if (!others)
         return true;
-    for (uint32_t left = mask & (mask - 1); left; left &= left - 1) {
-        const unsigned lane = (unsigned)__builtin_ctz(left);
-        const uint64_t other = warp_value(w, op, lane);
-        if (other != *value) {
-            warp_trap(w, in, (int)lane, TRAP_MISMATCH,
-                      "%s: this lane has 0x%llx, lane %d has 0x%llx", what,
-                      (unsigned long long)other, __builtin_ctz(mask),
-                      (unsigned long long)*value);
-            return false;
-        }
-    }
-    return true;
+    const unsigned lane = (unsigned)__builtin_ctz(others);
+    warp_trap(w, in, (int)lane, TRAP_MISMATCH, "%s: this lane has 0x%llx, lane %u has 0x%llx", what,
+              (unsigned long long)warp_value(w, op, lane), first, (unsigned long long)*value);
+    return false;
 }
 
 /* ---- whole rows for arithmetic ---- */

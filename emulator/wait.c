@@ -7,8 +7,7 @@
 
 static void settle(struct warp *w, uint32_t lanes, uint32_t pc)
 {
-    for (uint32_t left = lanes; left; left &= left - 1)
-        w->pc[__builtin_ctz(left)] = pc;
+    warp_put_pc(w, lanes, pc);
     w->settled |= lanes;
     w->regroup = true;
 }

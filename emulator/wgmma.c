@@ -231,19 +231,6 @@ static enum tensor_format format_of(enum type type)
     }
 }
 
-/* The value of a 64-bit register that is the same in all lanes; false: look more closely. */
-static bool same_in_lanes(const struct warp *w, const struct operand *op, uint64_t *value)
-{
-    uint64_t differ = 0;
-
-    if (op->kind != OPND_REG || op->bank != BANK_64 || w->r.def64[op->reg] != UINT32_MAX)
-        return false;
-    *value = w->r.r64[op->reg][0];
-    for (unsigned lane = 1; lane < LANES; lane++)
-        differ |= w->r.r64[op->reg][lane] ^ *value;
-    return differ == 0;
-}
-
 /* A value that all lanes of all four warps must agree on. */
 static bool agreed(struct wgmma_unit *u, const struct inst *in, const struct operand *op,
                    const char *what, uint64_t *value)
@@ -251,9 +238,7 @@ static bool agreed(struct wgmma_unit *u, const struct inst *in, const struct ope
     for (unsigned w = 0; w < WARPGROUP; w++) {
         uint64_t v;
 
-        if (!same_in_lanes(warp_of(u, w), op, &v) &&
-            (!warp_need(warp_of(u, w), in, op, UINT32_MAX, what) ||
-             !warp_uniform(warp_of(u, w), in, op, UINT32_MAX, what, &v)))
+        if (!warp_uniform(warp_of(u, w), in, op, UINT32_MAX, what, &v))
             return false;
         if (w && v != *value) {
             warp_trap(warp_of(u, w), in, -1, TRAP_MISMATCH,
