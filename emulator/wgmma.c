@@ -276,10 +276,13 @@ static bool describe(struct wgmma_unit *u, const struct inst *in, const struct o
     return false;
 }
 
-/* Registers that something else in flight owns, or that two operands name. */
+/* Registers that something else in flight owns, or that two operands name. Nothing else is in
+ * flight where the warp has no more busy registers than those that d has taken already. */
 static bool free_for_d(struct wgmma_unit *u, const struct inst *in, const struct accumulator *d)
 {
-    for (unsigned w = 0; w < WARPGROUP; w++)
+    for (unsigned w = 0; w < WARPGROUP; w++) {
+        if (warp_of(u, w)->busy == (d->owed[w] ? d->count : 0))
+            continue;
         for (unsigned i = 0; i < d->count; i++) {
             const uint8_t busy = warp_of(u, w)->r.busy32[d->list[i].reg];
 
@@ -290,6 +293,7 @@ static bool free_for_d(struct wgmma_unit *u, const struct inst *in, const struct
                 return false;
             }
         }
+    }
     return true;
 }
 
