@@ -505,6 +505,50 @@ static void test_places(void **state)
     )
 }
 
+/* ---- when CTAs start ---- */
+
+/* The most CTAs of 16 that run side by side: all, each alone, or some, as the policy says. */
+static void test_starts(void **state)
+{
+    static const char text[] = HEAD
+        ".visible .entry k(.param .u64 out) {\n"
+        ".reg .b32 n; .reg .b64 a; .reg .pred p;\n"
+        "ld.param.u64 a, [out]; atom.global.add.u32 n, [a], 1; add.u32 n, n, 1;\n"
+        "red.global.max.u32 [a+4], n; mov.u32 n, 100;\n"
+        "work: sub.u32 n, n, 1; setp.ne.u32 p, n, 0; @p bra work;\n"
+        "red.global.add.u32 [a], -1; ret; }\n";
+    static const uint32_t before[2];
+    (void)state;
+    EVERYWHERE(e,
+        emu_load(&e, text);
+        const uint64_t out = emu_put(&e, before, sizeof before);
+        RUN(&e, "k", 16, 1, out);
+        const uint32_t most = ((uint32_t *)emu_bytes(&e, out))[1];
+        switch (e.config.policy) {
+        case POLICY_EARLY: assert_int_equal(most, 1); break;
+        case POLICY_LATE: assert_int_equal(most, 16); break;
+        case POLICY_RANDOM: assert_in_range(most, 2, 15); break;
+        }
+    )
+}
+
+/* Each CTA goes round until all have come: they start although those before are never idle. */
+static void test_meeting(void **state)
+{
+    static const char text[] = KERNEL(
+        ".reg .b64 all; ld.param.u64 all, [out]; red.global.add.u32 [all+96], 1;\n"
+        "wait: ld.relaxed.gpu.global.u32 r3, [all+96]; setp.ne.u32 p0, r3, 24; @p0 bra wait;\n"
+        "mov.u32 r4, 1; st.global.u32 [rd0], r4;\n");
+    static const uint32_t before[25];
+    (void)state;
+    EVERYWHERE(e,
+        emu_load(&e, text);
+        const uint64_t out = emu_put(&e, before, sizeof before);
+        RUN(&e, "k", 24, 1, out);
+        expect_u32(emu_bytes(&e, out), 24, ones);
+    )
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +571,8 @@ int main(void)
         cmocka_unit_test(test_cluster),
         cmocka_unit_test(test_programmatic),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_starts),
+        cmocka_unit_test(test_meeting),
     };
 
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
