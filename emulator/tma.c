@@ -258,10 +258,6 @@ static uint32_t load_run(struct machine *m, struct load_job *l, uint32_t row, ui
 {
     const struct box *box = &l->access.box;
     const struct tmap *map = &l->access.map;
-    const uint32_t along = row % box->count[1];
-    const uint64_t apart = map->stride[1] * map->element_stride[1];
-    const int64_t at = box->start[1] + (int64_t)along * map->element_stride[1];
-    uint64_t rows = box->count[1] - along;
     struct box_row r;
     struct place place;
 
@@ -272,8 +268,12 @@ static uint32_t load_run(struct machine *m, struct load_job *l, uint32_t row, ui
     if (r.bytes != 128 ||
         !machine_place_global(m, &l->job.site, r.global, r.bytes, ACCESS_READ, &place))
         return 0;
+    const uint32_t along = row % box->count[1];
+    const uint64_t apart = map->stride[1] * map->element_stride[1];
+    const int64_t at = box->start[1] + (int64_t)along * map->element_stride[1];
     const uint64_t inside = (map->dim[1] - (uint64_t)at - 1) / map->element_stride[1] + 1;
     const uint64_t room = apart ? (place.room - 128) / apart + 1 : 1;
+    uint64_t rows = box->count[1] - along;
     rows = rows < end - row ? rows : end - row;
     rows = rows < inside ? rows : inside;
     rows = rows < room ? rows : room;
