@@ -19,7 +19,8 @@ static CUtensorMapDataType data_type(enum ptxmm_type type)
 }
 
 enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent,
-                              enum ptxmm_type type, uint32_t box_rows, const char *operand,
+                              enum ptxmm_type type, uint32_t box_rows,
+                              CUtensorMapL2promotion promotion, const char *operand,
                               struct ptxmm_tensor_map *map, struct ptxmm_error *error)
 {
     uint64_t bytes = (uint64_t)extent->type_bits / 8;
@@ -41,8 +42,8 @@ enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *
     _Alignas(128) CUtensorMap encoded;
     CUresult result = driver->TensorMapEncodeTiled(
         &encoded, data_type(type), 3, NULL, dims, strides, box, element_strides,
-        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result)
         return driver_failed(driver, error, result,
                              "cuTensorMapEncodeTiled(%s: dims %" PRIu64 " x %" PRIu64 " x %" PRIu64

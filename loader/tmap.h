@@ -6,9 +6,10 @@
 #include "problem.h"
 
 /* Matrices of `extent` with boxes of 128 bytes by `box_rows`, at address 0: a run puts the address
- * in. */
+ * in. `promotion`: how much the L2 fetches from memory for a row of a box. */
 enum ptxmm_status tmap_encode(const struct driver *driver, const struct extent *extent,
-                              enum ptxmm_type type, uint32_t box_rows, const char *operand,
+                              enum ptxmm_type type, uint32_t box_rows,
+                              CUtensorMapL2promotion promotion, const char *operand,
                               struct ptxmm_tensor_map *map, struct ptxmm_error *error);
 
 /* For Blackwell. Its driver's encoder sets a wrong bit, 21 of the second word, for a tensor that
