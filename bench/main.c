@@ -52,7 +52,7 @@ static const struct argp_option option_table[] = {
     { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 },
     { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 },
     { "driver", KEY_DRIVER, "PATH", 0, "the CUDA driver library (default: $PTXMM_DRIVER, else libcuda.so.1)", 0 },
-    { "cublaslt", KEY_CUBLASLT, "PATH", 0, "cuBLASLt's library (default: $PTXMM_CUBLASLT, else it is looked for)", 0 },
+    { "cublaslt", KEY_CUBLASLT, "PATH", 0, "cuBLASLt's library (default: $PTXMM_CUBLASLT, else it is looked for); none: time ours alone", 0 },
     { NULL, 0, NULL, 0, NULL, 0 }
 };
 
@@ -260,6 +260,7 @@ static int open_all(struct arguments *a)
         bench->nvml = nvml_open(bus);
     bench->measure.nvml = bench->nvml;
     if (gpu_is_emulator(gpu)) return 0; /* cuBLASLt brings machine code, which an emulator does not run */
+    if (a->cublaslt && !strcmp(a->cublaslt, "none")) return 0;
     bench_progress("cuBLASLt");
     const int missing = cublaslt_open(&bench->lt, a->cublaslt, why, sizeof why);
     bench_progress(NULL);
