@@ -21,15 +21,17 @@
  *            cycles used is 1.61 of 1.98 GHz. Instructions of 128 columns need about 2 % more power
  *            than those of 256. What is bound by memory keeps nearly the highest clock.
  *   [dram]   a device-to-device copy runs at 4265 of 4800 GB/s.
- *   [sm]     what fits tiles of 64 and 128 columns best, 2026-11-30: between 58 and 70 were seen.
+ *   [sm]     16 CTAs of 64x64 tiles (256 x 256 x 65536) load 90 bytes a cycle each, 64 of them (512 x
+ *            512 x 8192) 80; with all SMs loading between 58 and 70 were seen.
  *   [fabric] large products with tiles of 128x128 move about 14 TB/s from the L2 to the SMs; rows
- *            that do not start on 128 bytes (1000^3), and K in several groups (256 x 256 x 65536),
- *            not half of that.
- *   [split]  fits to times on 30 shapes, 2026-11-30, and to stamps of %globaltimer in the kernel:
- *            the part goes through shared memory as f32.
+ *            that do not start on 128 bytes (1000^3), and K in many parts (256 x 256 x 65536), not
+ *            half of that.
+ *   [split]  fits like [bf16], and stamps of %globaltimer in the kernel: the part goes through shared
+ *            memory as f32.
+ *   [bf16]   of the first row all but [peak], [tma] and [power]'s light clock: one fit by ptxmm-bench
+ *            --calibrate to 742 times, of 14 kernels on 53 shapes, 2026-11-30, less 2 us of events.
  *   [ramp]   what small, memory-bound products take beyond their bytes.
- *   [fp8]    of the fp8 row all but [peak] and [tma]: one fit to the times of 13 kernels on the
- *            shapes of bench/shapes.txt, 2026-11-30, less 2 us of events.
+ *   [fp8]    of the fp8 row likewise: a fit to the times of all kernels on 43 shapes, 2026-11-30.
  *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
  *            max(N/2, 32 + N/4) cycles in one CTA with 128 rows, max(N/2, 32 + N/8) in a pair with
  *            256; issue to commit observed 136 + N/2. Copies reach 7.3 of 8 TB/s.
@@ -43,20 +45,23 @@ static const struct timing timings[] = {
       .bits = 16,
       .slice_overhead = 6,
       .issue = 40,
+      .second = 23,
       .load = 1000,
-      .epilogue = 300,
-      .epilogue_per_byte = 6,
-      .sm_bytes = 62,
-      .fabric = 15e12,
-      .ramp = 1.5e-6,
-      .split_start = 2000,
-      .split_element = 0.2,
-      .exchange = 1500,
-      .group = 2500,
-      .outside = 6,
-      .launch = 4800,
+      .epilogue = 710,
+      .epilogue_per_byte = 8.3,
+      .sm_bytes = 67.5,
+      .sm_alone = 0.39,
+      .fabric = 15.2e12,
+      .scatter = 0.3,
+      .ramp = 1.6e-6,
+      .split_start = 590,
+      .split_element = 0.3,
+      .exchange = 1160,
+      .group = 1720,
+      .outside = 6.2,
+      .launch = 4600,
       .light_clock = 0.97,
-      .busy_clock = 0.81,
+      .busy_clock = 0.836,
       .narrow_clock = 0.02 / 128,
       .dram = 0.88,
       .l2 = 0.75 },
@@ -64,34 +69,40 @@ static const struct timing timings[] = {
       .bits = 8,
       .slice_overhead = 6,
       .issue = 40,
+      .second = 26,
       .load = 1000,
-      .epilogue = 950,
-      .epilogue_per_byte = 5.8,
-      .sm_bytes = 61,
-      .fabric = 12.7e12,
-      .ramp = 1.5e-6,
-      .split_start = 1080,
-      .split_element = 0.38,
-      .exchange = 460,
-      .group = 4200,
-      .promote = 70,
-      .split_promote = 172,
-      .outside = 4.7,
-      .launch = 5090,
+      .epilogue = 590,
+      .epilogue_per_byte = 8.8,
+      .sm_bytes = 84.8,
+      .sm_alone = 0.25,
+      .fabric = 17.1e12,
+      .scatter = 0.25,
+      .ramp = 1.02e-6,
+      .split_start = 820,
+      .split_element = 0.31,
+      .exchange = 1110,
+      .group = 4170,
+      .promote = 110,
+      .split_promote = 190,
+      .outside = 6,
+      .launch = 5040,
       .light_clock = 0.96,
-      .busy_clock = 0.825,
-      .narrow_clock = 0,
-      .dram = 0.9,
+      .busy_clock = 0.83,
+      .narrow_clock = 0.03 / 128,
+      .dram = 0.877,
       .l2 = 0.75 },
     { .arch = 100,
       .bits = 16,
       .slice_overhead = 2,
       .issue = 40,
+      .second = 0,
       .load = 1100,
       .epilogue = 400,
       .epilogue_per_byte = 3,
       .sm_bytes = 64,
+      .sm_alone = 0,
       .fabric = 40e12,
+      .scatter = 0,
       .ramp = 1.5e-6,
       .split_start = 0,
       .split_element = 0,
@@ -154,8 +165,12 @@ static double larger(double a, double b)
 #define FULL_LOAD 0.85
 
 /* Share of the fabric's rate that is left to loads that start between lines (two requests for one),
- * or come from many parts of K at a time. [fabric] */
-#define SCATTERED 0.45
+ * and at least to those that come from many parts of K at a time. [fabric] */
+#define SCATTERED 0.42
+
+/* Share of B that split kernels with a thin tile of A bring from memory again for each further row of
+ * tiles: they tell the L2 to let go of it first. [split] */
+#define FETCHED_AGAIN 0.2
 
 /* Bytes of a cache line: rows that do not start on one touch one more. */
 enum { LINE = 128 };
@@ -216,8 +231,10 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
  * *last = the end of it, in which nothing is loaded any more. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
                               int64_t tiles, int64_t slices, double outside, int64_t ranks,
-                              int64_t groups, double *last)
+                              int64_t groups, double idle, double *last)
 {
+    // What an SM loads a cycle is more where others have nothing to load.
+    double rate = timing->sm_bytes * (1 + timing->sm_alone * idle);
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
     struct ptxmm_model model = {
@@ -226,7 +243,8 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
         .stages = (int)kernel->stages,
         .accumulators =
             kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT ? 1 : 2,
-        .issue = larger(timing->issue, slot_bytes(kernel) / timing->sm_bytes) +
+        .issue = larger(timing->issue, slot_bytes(kernel) / rate) +
+                 timing->second * (storing_warpgroups(kernel) - 1) +
                  timing->outside * outside,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead +
@@ -338,10 +356,9 @@ static int off_line(const struct ptxmm_kernel_info *kernel, const struct ptxmm_p
     return ld * element_bits(kernel->a) / 8 % LINE != 0;
 }
 
-/* The prediction with `cluster` CTAs a cluster and `groups` clusters a tile. */
-static void predict(const struct timing *timing, const struct ptxmm_device *device,
-                    const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
-                    struct ptxmm_candidate *candidate)
+void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
+                       const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
+                       struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     int is_split = kernel->algorithm == PTXMM_SPLIT;
@@ -372,6 +389,9 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
 
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
     double inputs = operand_bytes(problem, 'a') + operand_bytes(problem, 'b');
+    double again = is_swapped(kernel) ? FETCHED_AGAIN * operand_bytes(problem, 'b') *
+                                            (double)(ceil_div(problem->m, kernel->tile_m) - 1)
+                                      : 0;
     double outputs = operand_bytes(problem, 'c') + operand_bytes(problem, 'd');
     double highest = 1000.0 * device->clock_khz,
            bandwidth = (double)device->memory_bytes_per_second;
@@ -379,20 +399,23 @@ static void predict(const struct timing *timing, const struct ptxmm_device *devi
     int64_t part = is_split ? ceil_div(slices, cluster * groups) : slices;
     double outside =
         rows_outside(problem->m, kernel->tile_m) + rows_outside(problem->n, kernel->tile_n);
-    double last;
+    double idle = 1 - (double)(clusters * cluster) / device->sm_count, last;
     double cycles = pipeline_cycles(timing, kernel, rounds, part, outside, is_split ? cluster : 1,
-                                    groups, &last);
+                                    groups, idle, &last);
     double busy = (double)(rounds * part) * slice_cycles(kernel) / cycles *
                   (double)(clusters * cluster) / device->sm_count;
     double clock = highest * clock_share(timing, kernel, busy);
     double compute = (cycles - last) / clock;
-    double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs, outputs) /
+    double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs + again, outputs) /
                     (timing->dram * bandwidth);
     double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
     if (is_split)
         loaded /= (double)cluster;
     int off_lines = off_line(kernel, problem, 'a') || off_line(kernel, problem, 'b');
-    double fabric = loaded / (timing->fabric * (off_lines || groups > 1 ? SCATTERED : 1));
+    // CTAs that load the same lines at the same time are served together; parts of K have nothing in
+    // common.
+    double shared = is_split ? 1 / (1 + timing->scatter * (double)(cluster * groups - 1)) : 1;
+    double fabric = loaded / (timing->fabric * larger(SCATTERED, off_lines ? 0 : shared));
     double start = timing->launch + (is_split ? timing->split_start : 0);
     candidate->seconds =
         (start + last) / clock + together(compute, together(memory + timing->ramp, fabric));
@@ -417,7 +440,7 @@ void timing_predict_with(const struct timing *timing, const struct ptxmm_device 
     assert(timing);
     if (problem_is_empty(problem))
         return;
-    predict(timing, device, problem, kernel->cluster, 1, candidate);
+    timing_predict_as(timing, device, problem, kernel->cluster, 1, candidate);
     if (kernel->algorithm != PTXMM_SPLIT)
         return;
 
@@ -434,7 +457,7 @@ void timing_predict_with(const struct timing *timing, const struct ptxmm_device 
         for (int64_t groups = 1; groups <= MOST_GROUPS && groups <= best_groups + 4; groups++) {
             if (sizes[i] * groups > (slices > 0 ? slices : 1) || sizes[i] > sms)
                 break;
-            predict(timing, device, problem, sizes[i], groups, candidate);
+            timing_predict_as(timing, device, problem, sizes[i], groups, candidate);
             if (groups > 1 && (candidate->workspace_bytes > problem->prefer.workspace_limit ||
                                candidate->tiles * sizes[i] > PTXMM_WORKSPACE_COUNTERS / 4))
                 break;

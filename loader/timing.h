@@ -13,11 +13,14 @@ struct timing {
     int arch, bits;           /* of an element of A */
     double slice_overhead;    /* [fit]    added to every slice's tensor time */
     double issue;             /* [guess]  between two slices' loads */
+    double second;            /* [fit]    ... more where two warpgroups have to let go of a slot */
     double load;              /* [tma]    from issue to data present */
     double epilogue;          /* [fit]    of a tile, fixed, ... */
     double epilogue_per_byte; /* [fit]    ... and per byte of D that one thread stores */
-    double sm_bytes;          /* [sm]     bytes a cycle that one SM loads at most */
-    double fabric;            /* [fabric] bytes a second from the L2 to all SMs */
+    double sm_bytes;          /* [sm]     bytes a cycle that an SM loads when all do, ... */
+    double sm_alone;          /* [sm]     ... and by what share more it would load by itself */
+    double fabric;            /* [fabric] bytes a second from the L2 to all SMs, ... */
+    double scatter;           /* [fabric] ... less by this share for each part of K beside the first */
     double ramp;              /* [ramp]   seconds until the memory is busy, and after */
     double split_start;       /* [split]  split kernels: once, ... */
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
@@ -42,6 +45,12 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
 /* The same with constants that are not in the table. */
 void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
                          const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate);
+
+/* The same for a split kernel with this many CTAs a cluster and clusters a tile, instead of those that promise most; other
+ * kernels have their own cluster and 1. The problem must not be empty. */
+void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
+                       const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
+                       struct ptxmm_candidate *candidate);
 
 /* All constants, and those that a kernel is judged by; NULL: there are none. */
 const struct timing *timing_table(size_t *count);
