@@ -13,8 +13,9 @@ measured() {
         set -- "$1" "$2" $size
         "$out/bin/ptxmm" plan --workspace 268435456 --m "$3" --n "$4" --k "$5" | awk -v factor="$1" -v m="$3" -v n="$4" -v k="$5" -v first="$first" '
             /^rejected/ { exit }
-            /^sm90_/ { printf "%s{ \"kernel\": \"%s\", \"out_type\": \"bf16\", \"m\": %d, \"n\": %d, \"k\": %d, \"pair\": { \"ours\": { \"median_us\": %.3f } } }\n",
-                              first, $1, m, n, k, $2 * factor + 2; first = "," }'
+            /^sm90_/ { split($8 "x1", over, "x") # K over cluster or cluster x groups
+                       printf "%s{ \"kernel\": \"%s\", \"out_type\": \"bf16\", \"m\": %d, \"n\": %d, \"k\": %d, \"cluster\": %d, \"groups\": %d, \"pair\": { \"ours\": { \"median_us\": %.3f } } }\n",
+                              first, $1, m, n, k, over[1], over[2], $2 * factor + 2; first = "," }'
         first=,
     done
     echo ']}'
@@ -38,6 +39,8 @@ measured 1 'NVIDIA B200' > "$dir/other.json"
 echo '{ "schema": 2 }' > "$dir/schema.json"
 echo '{ "schema": 1, "device": "NVIDIA H200", "results": [] }' > "$dir/empty.json"
 fails other_gpu "$dir/other.json" "must be an H200's"
+sed 's/"groups": [0-9]*, //' "$dir/same.json" > "$dir/ungrouped.json"
+fails groups "$dir/ungrouped.json" '"cluster" or no "groups"'
 fails schema "$dir/schema.json" '"schema" must be 1'
 fails empty "$dir/empty.json" 'no result of the pair protocol'
 fails missing "$dir/none.json" none.json
