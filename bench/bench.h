@@ -43,11 +43,17 @@ void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)
 void bench_product(struct bench *bench, const struct shape *shape, const char *place);
 void bench_table_head(void);
 
+/* The object that --json wrote, with "schema" 1, a "device" and an array "results"; NULL after one line on stderr. */
+json_t *bench_results(const char *path);
+
 /* Prints the tables of docs/results.md from what --json wrote. -1 after one line on stderr. */
 int bench_markdown(const char *path);
 
 /* Draws the first protocol of a run that was timed beside cuBLASLt, a bar for each shape. -1 likewise. */
 int bench_chart(const char *path, const char *svg);
+
+/* Prints the fastest kernel of each product in what --json wrote, from several files, as cli/choices.h reads it. -1 likewise. */
+int bench_choose(const char *const *paths, size_t count);
 
 /* Fits the model's constants to what --json wrote, from several files, and prints them. -1 likewise. */
 int bench_calibrate(const char *const *paths, size_t count);

@@ -108,20 +108,14 @@ static int take(struct points *points, const char *path, const json_t *result)
 
 static int read_points(struct points *points, const char *path)
 {
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
+    json_t *root = bench_results(path);
+    if (!root) return -1;
     int failed = 0;
-    if (!root) {
-        fprintf(stderr, "ptxmm-bench: %s: line %d: %s\n", path, error.line, error.text);
-        return -1;
-    }
     const json_t *results = json_object_get(root, "results"), *result;
     const char *device = json_string_value(json_object_get(root, "device"));
     const char *date = json_string_value(json_object_get(root, "date"));
     size_t i;
-    if (json_number_value(json_object_get(root, "schema")) != 1 || !json_is_array(results))
-        failed = complain(path, "\"schema\" must be 1, with an array \"results\": what ptxmm-bench --json writes");
-    else if (!device || !strstr(device, "H200") || json_is_true(json_object_get(root, "emulator")))
+    if (!strstr(device, "H200") || json_is_true(json_object_get(root, "emulator")))
         failed = complain(path, "the times must be an H200's: the table has no other GPU's");
     else
         json_array_foreach(results, i, result) failed = failed ? failed : take(points, path, result);

@@ -77,12 +77,8 @@ static void frame(FILE *f, const json_t *root, const char *protocol, int rows, d
 
 int bench_chart(const char *path, const char *svg)
 {
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-    if (!root) {
-        fprintf(stderr, "ptxmm-bench: %s: line %d: %s\n", path, error.line, error.text);
-        return -1;
-    }
+    json_t *root = bench_results(path);
+    if (!root) return -1;
     static const char *const protocols[] = { "pair", "cool", "sustained" };
     const json_t *results = json_object_get(root, "results"), *result;
     const char *protocol = NULL;

@@ -3,6 +3,7 @@
  *     build/bin/ptxmm-bench                              three large bf16 products, pair and cool: under a minute
  *     build/bin/ptxmm-bench --shapes bench/shapes.txt --protocol pair --json results.json
  *     build/bin/ptxmm-bench --shape 4096 --type f16 --all-kernels
+ *     build/bin/ptxmm-bench --choose results.json > choices.json     for ptxmm run --choices, and other programs
  *
  * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit
  * code: 0, 1 a result was wrong or a measurement failed, 2 the command line, 3 no driver or device.
@@ -19,13 +20,14 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "cli/choices.h"
 #include "cli/workload.h"
 
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
-    KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
+    KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
     KEY_WORKSPACE
 };
 
@@ -46,6 +48,9 @@ static const struct argp_option option_table[] = {
     { "chart", KEY_CHART, "FILE.svg", 0, "with --markdown: draw that run too", 0 },
     { "calibrate", KEY_CALIBRATE, "FILE", 0,
       "only fit the model's constants to what --json wrote, best with --all-kernels; may be repeated", 0 },
+    { "choose", KEY_CHOOSE, "FILE", 0,
+      "only print the fastest kernel of each product in what --json wrote, for --choices; may be repeated", 0 },
+    { "choices", KEY_CHOICES, "FILE", 0, "take the kernels that --choose printed", 0 },
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
     { "workspace", KEY_WORKSPACE, "BYTES", 0, "what our plans may ask for, 0: none (default 268435456)", 0 },
@@ -62,8 +67,9 @@ struct arguments {
     struct bench bench;
     struct shapes shapes;
     const char *driver, *cublaslt, *json, *markdown, *chart;
-    const char *calibrate[MAX_FILES];
-    size_t calibrate_count;
+    const char *choices;
+    const char *calibrate[MAX_FILES], *choose[MAX_FILES];
+    size_t calibrate_count, choose_count;
     int device;
     bool quick, no_host;
 };
@@ -173,6 +179,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (a->calibrate_count == MAX_FILES) usage("--calibrate: more than %d files", MAX_FILES);
         a->calibrate[a->calibrate_count++] = text;
         return 0;
+    case KEY_CHOOSE:
+        if (a->choose_count == MAX_FILES) usage("--choose: more than %d files", MAX_FILES);
+        a->choose[a->choose_count++] = text;
+        return 0;
+    case KEY_CHOICES: a->choices = text; return 0;
     case KEY_QUICK: a->quick = true; return 0;
     case KEY_NO_HOST: a->no_host = true; return 0;
     case KEY_WORKSPACE: bench->workspace = number("workspace", text, 0, INT64_MAX); return 0;
@@ -224,9 +235,16 @@ static int open_all(struct arguments *a)
     struct bench *bench = &a->bench;
     struct gpu *gpu = &bench->gpu;
     struct ptxmm_error error;
-    const struct ptxmm_options options = { .driver = a->driver };
+    struct choice_list choices = { NULL, 0, NULL };
     char why[700], bus[32] = "";
-    if (ptxmm_open(&bench->mm, &options, &error)) {
+    if (a->choices && !choices_read(a->choices, &choices, why, sizeof why)) {
+        fprintf(stderr, "ptxmm-bench: %s\n", why);
+        return EXIT_USAGE;
+    }
+    const struct ptxmm_options options = { .driver = a->driver, .choices = choices.list, .choice_count = choices.count };
+    const enum ptxmm_status status = ptxmm_open(&bench->mm, &options, &error);
+    choices_drop(&choices);
+    if (status) {
         fprintf(stderr, "ptxmm-bench: %s\n", error.text);
         return EXIT_NO_DEVICE;
     }
@@ -362,6 +380,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.calibrate_count) return bench_calibrate(a.calibrate, a.calibrate_count) ? EXIT_USAGE : EXIT_RIGHT;
+    if (a.choose_count) return bench_choose(a.choose, a.choose_count) ? EXIT_USAGE : EXIT_RIGHT;
     if (a.chart && !a.markdown) usage("--chart draws what --markdown reads: give both");
     if (a.chart && bench_chart(a.markdown, a.chart)) return EXIT_USAGE;
     if (a.markdown) return bench_markdown(a.markdown) ? EXIT_USAGE : EXIT_RIGHT;

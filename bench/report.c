@@ -75,20 +75,9 @@ static void print_protocol(const json_t *results, const char *protocol)
 
 int bench_markdown(const char *path)
 {
-    json_error_t error;
-    json_t *root = json_load_file(path, 0, &error);
-    if (!root) {
-        fprintf(stderr, "ptxmm-bench: %s: line %d: %s\n", path, error.line, error.text);
-        return -1;
-    }
+    json_t *root = bench_results(path);
+    if (!root) return -1;
     const json_t *results = json_object_get(root, "results"), *host = json_object_get(root, "host");
-    if (number_at(root, "schema") != 1 || !json_is_array(results)) {
-        fprintf(stderr,
-                "ptxmm-bench: %s: \"schema\" must be 1, with an array \"results\": what ptxmm-bench --json writes\n",
-                path);
-        json_decref(root);
-        return -1;
-    }
     printf("%s, %lld SMs, power limit %.0f W; driver %s, CUDA %.0f.%.0f; cuBLASLt %s; %.10s:\n\n    %s\n",
            text_at(root, "device"), (long long)number_at(root, "sms"), number_at(root, "power_limit_watts"),
            text_at(root, "driver"), (double)((int)number_at(root, "cuda_driver_version") / 1000),

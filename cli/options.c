@@ -18,7 +18,7 @@ enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
     KEY_M, KEY_N, KEY_K, KEY_BATCH, KEY_STRIDE_A, KEY_STRIDE_B, KEY_STRIDE_C, KEY_STRIDE_D,
     KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_ARCH,
-    KEY_KERNEL, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
+    KEY_KERNEL, KEY_CHOICES, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
 };
@@ -92,7 +92,9 @@ static const struct argp_option run_options[] = {
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C (default 0, or 1 with --c)", IN_ORDER },
     SEED,
     { "repeat", KEY_REPEAT, "TIMES", 0, "timed launches (default 20; emulator 1)", IN_ORDER },
-    CHOICE, WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
+    CHOICE,
+    { "choices", KEY_CHOICES, "FILE", 0, "the kernels that ptxmm-bench --choose printed", IN_ORDER },
+    WORKSPACE("for sums of parts of K, 0: none (default 67108864)"),
     PART, DEVICE, DRIVER, JSON, HELP, END
 };
 static const struct argp_option verify_options[] = {
@@ -315,6 +317,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_ACCUMULATE: read_accumulate(r, key, text); break;
     case KEY_ARCH: read_arch(r, text); break;
     case KEY_KERNEL: read_kernel(r, text); break;
+    case KEY_CHOICES: o->choices = file_name(r, key, text); break;
     case KEY_WORKSPACE: o->workspace = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_SMS: o->sms = whole(r, key, text, 1, 65535); break;
     case KEY_ALPHA: o->alpha = factor(r, key, text); break;

@@ -23,6 +23,7 @@ struct options {
     enum ptxmm_accumulate accumulate;
     const char *arch;             /* "sm90" or "sm100"; NULL: not given */
     const char *kernel;
+    const char *choices;          /* a file of them; NULL: none */
     int64_t sms;                  /* 0: all */
     int64_t workspace;            /* bytes that a plan may ask for */
     float alpha, beta;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "choices.h"
+
 #define EMULATOR "libptxmm_emulator.so"
 #define REPORT_LINES                                                                               \
     24 /* of an emulator's report: where many threads wait, one tells as much as all */
@@ -83,8 +85,14 @@ int session_open(struct session *s, const struct options *o, bool with_device)
     if (o->arch && emulator)
         setenv("PTXMM_EMU_PART", strcmp(o->arch, "sm100") ? "h200" : "b200", 1);
 
+    struct choice_list choices = { NULL, 0, NULL };
     struct ptxmm_error error;
+    if (o->choices && !choices_read(o->choices, &choices, error.text, sizeof error.text))
+        return complain(o, "--choices: %s", error.text);
+    open_options.choices = choices.list;
+    open_options.choice_count = choices.count;
     const enum ptxmm_status status = ptxmm_open(&s->mm, &open_options, &error);
+    choices_drop(&choices);
     if (status) {
         const char *advice = "";
         if (status == PTXMM_ERROR_NO_DRIVER && emulator)

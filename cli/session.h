@@ -13,7 +13,7 @@ struct session {
 };
 
 /* Opens the pack, and with `with_device` the device of the options and its context. Returns 0, or
- * EXIT_NO_DEVICE after one line on stderr. */
+ * EXIT_NO_DEVICE, or EXIT_USAGE for a file of choices, after one line on stderr. */
 int session_open(struct session *s, const struct options *options, bool with_device);
 void session_close(struct session *s);
 

@@ -89,6 +89,8 @@ PTXMM_API int ptxmm_version(void);
 struct ptxmm;      /* an opened pack: driver table and images. One per process is enough; several do not disturb each other */
 struct ptxmm_plan; /* one problem, one kernel, one context */
 
+struct ptxmm_choice; /* a kernel that somebody chose for a product: below, with selection */
+
 struct ptxmm_options {
     /* The driver library: a path, or a name for the dynamic linker. NULL: the environment variable PTXMM_DRIVER if it is set
      * and not empty, else "libcuda.so.1". The string is copied. */
@@ -103,11 +105,15 @@ struct ptxmm_options {
     /* Progress of rare, slow steps (driver found, image loaded), one line each, possibly from several threads. NULL: silent. */
     void (*log)(void *log_user, const char *line);
     void *log_user;
-    uint64_t reserved[8];
+    /* Plans whose problem has no prefer.kernel take the kernel of the choice that fits, if it can serve them; of two that fit the
+     * later one. Others take the fastest predicted. The list is copied; NULL and 0: none. */
+    const struct ptxmm_choice *choices;
+    size_t choice_count;
+    uint64_t reserved[6];
 };
 
 /* Finds and initialises the driver. No kernel is loaded yet and no context is made. `options` may be NULL.
- * Errors: NO_DRIVER, DRIVER_SYMBOL, DRIVER_TOO_OLD, DRIVER, MEMORY. */
+ * Errors: ARGUMENT, NO_DRIVER, DRIVER_SYMBOL, DRIVER_TOO_OLD, DRIVER, MEMORY. */
 PTXMM_API enum ptxmm_status ptxmm_open(struct ptxmm **mm, const struct ptxmm_options *options, struct ptxmm_error *error);
 
 /* Unloads every kernel and sets *mm to NULL. Accepts NULL and pointers to NULL. ERROR_BUSY, and nothing is done, while a plan
@@ -326,6 +332,17 @@ PTXMM_API enum ptxmm_status ptxmm_select(const struct ptxmm_device *device, cons
 
 /* One line for people: "sm90_gemm_bf16_128x256: a.ld is 130 bytes, must be a multiple of 16". Returns snprintf's count. */
 PTXMM_API int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text, size_t size);
+
+/* What somebody measured to be the best: for this product on this device, that kernel (ptxmm-bench --choose makes such a list). What
+ * else a problem has, leading dimensions and C among it, does not count. */
+struct ptxmm_choice {
+    const char *device;          /* its name, as in struct ptxmm_device */
+    int64_t m, n, k, batch;      /* batch 0 counts as 1 */
+    enum ptxmm_type a, b, d;
+    enum ptxmm_accumulate accumulate;
+    const char *kernel;          /* a name that this pack has not is passed over: the list may be of another version */
+    uint64_t reserved[4];
+};
 
 /* The pipeline model of a persistent kernel with `stages` load slots and `accumulators` accumulator buffers (docs/model.md has
  * the recurrences). Times are in any one unit. */

@@ -90,6 +90,7 @@ static void pack_free(struct ptxmm *mm)
         munmap((void *)mm->fork_mark, page_size());
     free(mm->ptx_dir);
     free(mm->image_dir);
+    choices_free(&mm->choices);
     free(mm);
 }
 
@@ -139,12 +140,18 @@ enum ptxmm_status ptxmm_open(struct ptxmm **out, const struct ptxmm_options *opt
         mm->image_dir = strdup(options->image_dir);
     if ((ptx_dir && ptx_dir[0] && !mm->ptx_dir) || (options->image_dir && !mm->image_dir))
         status = error_set(error, PTXMM_ERROR_MEMORY, "no memory for the folders' names");
-    else
+    size_t skipped = 0;
+    if (!status)
+        status = choices_copy(options->choices, options->choice_count, &mm->choices, &skipped, error);
+    if (!status)
         status = driver_open(&mm->driver, options->driver, error);
     if (status) {
         pack_free(mm);
         return status;
     }
+    if (skipped)
+        pack_log(mm, "%zu of %zu choices name kernels that this pack has not", skipped,
+                 options->choice_count);
     pack_log(mm, "driver %s supports CUDA %d.%d", mm->driver.path, mm->driver.version / 1000,
              mm->driver.version % 1000 / 10);
     *out = mm;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "choices.h"
 #include "driver.h"
 #include "kernels.h"
 
@@ -21,6 +22,7 @@ struct ptxmm {
     struct driver driver;
     char *ptx_dir, *image_dir; /* NULL: none */
     int checked;
+    struct choices choices;
     void (*log)(void *log_user, const char *line);
     void *log_user;
     atomic_long users; /* plans, and calls that load; CLOSING while it is closed */

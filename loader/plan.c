@@ -60,8 +60,19 @@ static enum ptxmm_status describe_context(const struct driver *driver, CUcontext
     return status;
 }
 
-/* The fastest kernel that can be loaded. One that cannot, because of its image, is passed over;
- * what was wrong with it goes to the log, and to *error if there is no other. */
+/* The first of the usable candidates, or the caller's choice if it is one of them. */
+static const struct ptxmm_candidate *first_of(const struct ptxmm_candidate *candidates,
+                                              const struct ptxmm_kernel_info *choice)
+{
+    for (size_t i = 0; choice && i < KERNEL_COUNT; i++)
+        if (candidates[i].kernel == choice && candidates[i].reason == PTXMM_REASON_NONE)
+            return &candidates[i];
+    return &candidates[0];
+}
+
+/* The caller's choice, or the fastest kernel, that can be loaded. One that cannot, because of its
+ * image, is passed over; what was wrong with it goes to the log, and to *error if there is no
+ * other. */
 static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_problem *problem,
                                 const struct ptxmm_device *device, CUdevice handle,
                                 struct ptxmm_error *error)
@@ -70,11 +81,13 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
     struct ptxmm_candidate candidates[KERNEL_COUNT];
     enum ptxmm_reason except[KERNEL_COUNT];
     struct ptxmm_error first = { .status = PTXMM_OK };
+    const struct ptxmm_kernel_info *choice =
+        problem->prefer.kernel ? NULL : choices_find(&mm->choices, device, problem);
     for (size_t i = 0; i < KERNEL_COUNT; i++)
         except[i] = PTXMM_REASON_NONE;
     for (;;) {
         select_judge(device, problem, except, candidates);
-        struct ptxmm_candidate *best = &candidates[0];
+        const struct ptxmm_candidate *best = first_of(candidates, choice);
         if (best->reason != PTXMM_REASON_NONE)
             break;
         size_t index = kernels_index(best->kernel);

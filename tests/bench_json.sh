@@ -1,5 +1,5 @@
 #!/bin/sh
-# What ptxmm-bench makes of the files it wrote. --calibrate: times that are all a seventh longer than the model says are fitted, and nothing
+# What ptxmm-bench makes of the files it wrote. --choose: the fastest of each product. --calibrate: times that are all a seventh longer than the model says are fitted, and nothing
 # is taken that is no measurement. --chart: a bar for each shape, and names that are not XML do not break the picture.
 cd "$(dirname "$0")/.." || exit 1
 out=${OUT:-build}
@@ -44,6 +44,30 @@ fails groups "$dir/ungrouped.json" '"cluster" or no "groups"'
 fails schema "$dir/schema.json" '"schema" must be 1'
 fails empty "$dir/empty.json" 'no result of the pair protocol'
 fails missing "$dir/none.json" none.json
+
+cat > "$dir/timed.json" <<'EOF'
+{ "schema": 1, "device": "NVIDIA H200", "results": [
+  { "shape": "x", "m": 8, "n": 64, "k": 128, "batch": 1, "type": "bf16", "out_type": "bf16", "kernel": "slow", "pair": { "ours": { "median_us": 5 } } },
+  { "shape": "x", "m": 8, "n": 64, "k": 128, "batch": 1, "type": "bf16", "out_type": "bf16", "kernel": "quick", "pair": { "ours": { "median_us": 4.5 } } },
+  { "shape": "x", "m": 8, "n": 64, "k": 128, "batch": 1, "type": "bf16", "out_type": "bf16", "kernel": "wrong", "failed": "it differs" },
+  { "shape": "x", "m": 8, "n": 64, "k": 128, "batch": 1, "type": "e4m3", "b_type": "e5m2", "accumulate": "fast", "out_type": "bf16", "kernel": "other", "pair": { "ours": { "median_us": 3 } } } ] }
+EOF
+sed 's/"quick"/"quickest"/; s/4\.5/4.25/' "$dir/timed.json" > "$dir/again.json"
+"$out/bin/ptxmm-bench" --choose "$dir/timed.json" --choose "$dir/again.json" > "$dir/choices.json" &&
+   tr -d ' \n' < "$dir/choices.json" > "$dir/said"; echo >> "$dir/said"
+if [ "$(grep -o '"kernel"' "$dir/said" | wc -l)" = 2 ] && grep -q '"a":"bf16","b":"bf16","d":"bf16","accumulate":"default","kernel":"quickest","us":4.25' "$dir/said" &&
+   grep -q '"a":"e4m3","b":"e5m2","d":"bf16","accumulate":"fast","kernel":"other"' "$dir/said"
+then echo "ok choose/fastest"; else echo "not ok choose/fastest"; cat "$dir/said"; fi
+refuses() { # refuses NAME FILE WORDS
+    "$out/bin/ptxmm-bench" --choose "$2" > "$dir/said" 2> "$dir/why"
+    status=$?
+    if [ "$status" = 2 ] && [ ! -s "$dir/said" ] && grep -q "$3" "$dir/why"; then echo "ok choose/$1"; else echo "not ok choose/$1: exit code $status"; cat "$dir/said" "$dir/why"; fi
+}
+sed 's/"device"/"emulator": true, "device"/' "$dir/timed.json" > "$dir/emulated.json"
+refuses emulator "$dir/emulated.json" "must be a GPU's"
+refuses schema "$dir/schema.json" '"schema" must be 1'
+refuses empty "$dir/empty.json" 'no result of the pair protocol'
+refuses missing "$dir/none.json" none.json
 
 cat > "$dir/ratios.json" <<'EOF'
 { "schema": 1, "device": "NVIDIA H200", "date": "2001-02-03T00:00:00Z", "results": [

@@ -660,6 +660,54 @@ static void the_emulators_report_is_printed(void **state)
 
 /* ---- devices and verify ---- */
 
+/* A file of choices decides for its product and device, and for no other; what is wrong with one is said. */
+static void run_takes_choices(void **state)
+{
+    (void)state;
+#define CHOICE(members) "{ \"device\": \"test device\", \"m\": 64, \"n\": 128, \"k\": 96, " members " }"
+#define BF16 "\"a\": \"bf16\", \"b\": \"bf16\", \"d\": \"bf16\""
+    static const char right[] = "{ \"schema\": 1, \"choices\": [ "
+        CHOICE(BF16 ", \"batch\": 1, \"accumulate\": \"fast\", \"kernel\": \"sm90_gemm_bf16_128x192\", \"us\": 4.5") ", "
+        CHOICE("\"a\": \"f16\", \"b\": \"f16\", \"d\": \"f32\", \"kernel\": \"sm90_of_another_version\"") " ] }";
+    write_whole("choices.json", right, sizeof right - 1);
+    child_expect("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 0, "sm90_gemm_bf16_128x192");
+    child_expect("run " DRIVER "--m 64 --n 128 --k 96 --kernel sm90_gemm_bf16_128x64 --choices choices.json", 0,
+                 "sm90_gemm_bf16_128x64");
+    child_run("run " DRIVER "--m 64 --n 128 --k 104 --choices choices.json");
+    assert_int_equal(child.code, 0);
+    assert_null(strstr(child.out, "128x192"));
+    child_expect("run " DRIVER "--m 64 --n 128 --k 96 --type f16 --out-type f32 --choices choices.json", 0, "sm90_gemm_f16_f32_");
+
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {
+        { "{", "choices.json: line 1: " },
+        { "[]", "choices.json: \"schema\" must be 1, with an array \"choices\"" },
+        { "{ \"schema\": 2, \"choices\": [] }", "\"schema\" must be 1" },
+        { "{ \"schema\": 1, \"choices\": {} }", "with an array \"choices\"" },
+        { "{ \"schema\": 1, \"choices\": [ 7 ] }", "choices[0].device must be a name of 1 to 63 characters" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE(BF16) " ] }", "choices[0].kernel must be a name" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"a\": \"s8\"") " ] }",
+          "choices[0].a must be bf16, f16, f32, e4m3 or e5m2" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"batch\": 1.5, " BF16) " ] }",
+          "choices[0].batch must be a whole number of at least 0" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"accumulate\": \"slow\", " BF16) " ] }",
+          "choices[0].accumulate must be default or fast" },
+        { "{ \"schema\": 1, \"choices\": [ { \"device\": \"d\", \"kernel\": \"x\", \"m\": 1, \"n\": 0, \"k\": 1, " BF16 " } ] }",
+          "choices[0].n must be a whole number of at least 1" },
+        { "{ \"schema\": 1, \"choices\": [ { \"device\": \"d\", \"kernel\": \"x\", \"m\": 1, \"k\": 1, " BF16 " } ] }",
+          "choices[0].n must be a whole number" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_whole("choices.json", wrong[i].text, strlen(wrong[i].text));
+        child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 2, wrong[i].words);
+    }
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices none.json", 2, "none.json");
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices ''", 2, "--choices is \"\", must be the name of a file");
+#undef CHOICE
+#undef BF16
+}
+
 static void devices_are_listed(void **state)
 {
     (void)state;
@@ -723,6 +771,7 @@ int main(void)
         cmocka_unit_test(run_refuses_what_no_kernel_can),
         cmocka_unit_test(run_takes_arrays),
         cmocka_unit_test(run_follows_nan),
+        cmocka_unit_test(run_takes_choices),
         cmocka_unit_test(the_emulator_is_found),
         cmocka_unit_test(the_emulator_multiplies_fp8),
         cmocka_unit_test(the_emulator_repeats),

@@ -246,10 +246,10 @@ static void options_and_handles(void **unused)
     struct ptxmm *mm = NULL, *other = NULL;
     case_check_error(&error, ptxmm_open(NULL, &options, &error), PTXMM_ERROR_ARGUMENT, "mm is NULL",
                      NULL);
-    options.reserved[7] = 1;
+    options.reserved[5] = 1;
     case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT,
-                     "options.reserved[7]", NULL);
-    options.reserved[7] = 0;
+                     "options.reserved[5]", NULL);
+    options.reserved[5] = 0;
     options.checked = 2;
     case_check_error(&error, ptxmm_open(&mm, &options, &error), PTXMM_ERROR_ARGUMENT,
                      "options.checked is 2", NULL);

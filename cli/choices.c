@@ -1,0 +1,109 @@
+/* choices.c -- see choices.h. */
+#include "choices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "workload.h"
+
+struct place {
+    const char *file;
+    size_t index;
+    char *error;
+    size_t size;
+};
+
+static bool wrong(const struct place *p, const char *member, const char *what)
+{
+    snprintf(p->error, p->size, "%s: choices[%zu].%s must be %s", p->file, p->index, member, what);
+    return false;
+}
+
+/* Of a device, and so of all: no longer than struct ptxmm_device has room for. */
+static bool read_name(const struct place *p, const json_t *entry, const char *member,
+                      const char **name)
+{
+    *name = json_string_value(json_object_get(entry, member));
+    return (*name && **name && strlen(*name) < sizeof ((struct ptxmm_device *)NULL)->name) ||
+           wrong(p, member, "a name of 1 to 63 characters");
+}
+
+/* `missing`: what a member that is not there is worth; -1: it must be there. */
+static bool read_size(const struct place *p, const json_t *entry, const char *member,
+                      int64_t missing, int least, int64_t *value)
+{
+    const json_t *number = json_object_get(entry, member);
+    *value = number ? json_integer_value(number) : missing;
+    return ((!number || json_is_integer(number)) && *value >= least) ||
+           wrong(p, member, least ? "a whole number of at least 1" : "a whole number of at least 0");
+}
+
+static bool read_type(const struct place *p, const json_t *entry, const char *member,
+                      enum ptxmm_type *type)
+{
+    const char *name = json_string_value(json_object_get(entry, member));
+    return (name && type_parse(name, type)) || wrong(p, member, "bf16, f16, f32, e4m3 or e5m2");
+}
+
+static bool read_choice(const struct place *p, const json_t *entry, struct ptxmm_choice *c)
+{
+    const json_t *accumulate = json_object_get(entry, "accumulate");
+    const char *how = accumulate ? json_string_value(accumulate) : "default";
+    if (!how || (strcmp(how, "default") && strcmp(how, "fast")))
+        return wrong(p, "accumulate", "default or fast");
+    c->accumulate = strcmp(how, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
+    return read_name(p, entry, "device", &c->device) && read_name(p, entry, "kernel", &c->kernel) &&
+           read_size(p, entry, "m", -1, 1, &c->m) && read_size(p, entry, "n", -1, 1, &c->n) &&
+           read_size(p, entry, "k", -1, 0, &c->k) && read_size(p, entry, "batch", 1, 0, &c->batch) &&
+           read_type(p, entry, "a", &c->a) && read_type(p, entry, "b", &c->b) &&
+           read_type(p, entry, "d", &c->d);
+}
+
+static bool read_all(const char *file, struct choice_list *choices, char *error, size_t size)
+{
+    json_error_t why;
+    choices->root = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
+    if (!choices->root) {
+        if (why.line > 0)
+            snprintf(error, size, "%s: line %d: %s", file, why.line, why.text);
+        else
+            snprintf(error, size, "%s", why.text); /* it names the file */
+        return false;
+    }
+    const json_t *list = json_object_get(choices->root, "choices");
+    if (json_integer_value(json_object_get(choices->root, "schema")) != 1 || !json_is_array(list)) {
+        snprintf(error, size, "%s: \"schema\" must be 1, with an array \"choices\": what ptxmm-bench "
+                              "--choose writes", file);
+        return false;
+    }
+    const size_t count = json_array_size(list);
+    choices->list = calloc(count ? count : 1, sizeof *choices->list);
+    if (!choices->list) {
+        snprintf(error, size, "%s: memory is exhausted", file);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct place place = { file, i, error, size };
+        if (!read_choice(&place, json_array_get(list, i), &choices->list[i]))
+            return false;
+    }
+    choices->count = count;
+    return true;
+}
+
+bool choices_read(const char *file, struct choice_list *choices, char *error, size_t size)
+{
+    *choices = (struct choice_list){ NULL, 0, NULL };
+    if (read_all(file, choices, error, size))
+        return true;
+    choices_drop(choices);
+    return false;
+}
+
+void choices_drop(struct choice_list *choices)
+{
+    free(choices->list);
+    json_decref(choices->root);
+    *choices = (struct choice_list){ NULL, 0, NULL };
+}
