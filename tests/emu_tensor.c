@@ -3,16 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "emu_replay.h"
+#include "numerics_rows.h"
 #include "tensor.h"
-
-#define DATA "tests/data/"
 
 static uint64_t random_state;
 
@@ -69,17 +66,6 @@ static bool kind_of(struct tensor_kind *kind, bool wgmma, const char *a, const c
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-static unsigned parse_hex(char *text, uint32_t *out, unsigned room)
-{
-    unsigned n = 0;
-
-    for (char *t = strtok(text, " \n"); t; t = strtok(NULL, " \n")) {
-        assert_true(n < room);
-        out[n++] = (uint32_t)strtoul(t, NULL, 16);
-    }
-    return n;
-}
-
 static const char *const paths[] = {"portable", "AVX2", "floats"};
 
 /* Puts a row into a tile and runs the fast implementations on it too. */
@@ -110,106 +96,33 @@ static void check_fast(const struct tensor_kind *kind, const uint32_t *a, const 
             fail_msg("%s: %s gives %08x, want %08x", what, paths[i / 8], d[i / 8][i % 8], want);
 }
 
-static void check_row(const struct tensor_kind *kind, const uint32_t *a, const uint32_t *b,
-                      uint32_t c, const uint32_t *sa, const uint32_t *sb, uint32_t want,
-                      const char *what)
+static void check_row(const struct numerics_row *row)
 {
-    const uint32_t got = tensor_dot(kind, a, b, c, sa, sb);
+    struct tensor_kind kind;
 
-    if (got != want)
-        fail_msg("%s: got %08x, want %08x", what, got, want);
-    if (kind->scale == TENSOR_UNSCALED)
-        check_fast(kind, a, b, c, want, what);
+    assert_true(kind_of(&kind, row->wgmma, row->a_type, row->b_type, row->d_type, row->block,
+                        row->block ? row->scale_type : NULL));
+    if (row->k)
+        assert_int_equal(kind.k, row->k);
+
+    const uint32_t got = tensor_dot(&kind, row->a, row->b, row->c, row->sa, row->sb);
+
+    if (got != row->d)
+        fail_msg("%s: got %08x, want %08x", row->what, got, row->d);
+    if (kind.scale == TENSOR_UNSCALED)
+        check_fast(&kind, row->a, row->b, row->c, row->d, row->what);
 }
 
-/* arch shape.[block.]d.a.b[.scale] K nscales a.. b.. c scaleA.. scaleB.. d */
 static void vectors(void **state)
 {
-    FILE *f = fopen(DATA "numerics_vectors.txt", "r");
-    char line[4096];
-    unsigned rows = 0;
-
     (void)state;
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        char arch[16], qualifier[64], what[128], *part[8];
-        uint32_t v[256];
-        unsigned k, scales, parts = 0, block = 0, n;
-        struct tensor_kind kind;
-        int used;
-
-        n = (unsigned)sscanf(line, "%15s %63s %u %u %n", arch, qualifier, &k, &scales, &used);
-        assert_int_equal(n, 4);
-        snprintf(what, sizeof what, "row %u, %s %s", rows + 1, arch, qualifier);
-        for (char *t = strtok(qualifier, "."); t; t = strtok(NULL, "."))
-            part[parts++] = t;
-        n = 1;
-        if (strncmp(part[1], "block", 5) == 0)
-            block = (unsigned)atoi(part[n++] + 5);
-        assert_true(kind_of(&kind, arch[0] == 'H', part[n + 1], part[n + 2], part[n], block,
-                            block ? part[n + 3] : NULL));
-        assert_int_equal(kind.k, k);
-        n = parse_hex(line + used, v, 256);
-        assert_int_equal(n, 2 * k + 2 * scales + 2);
-        check_row(&kind, v, v + k, v[2 * k], v + 2 * k + 1, v + 2 * k + 1 + scales, v[n - 1], what);
-        rows++;
-    }
-    fclose(f);
-    assert_int_equal(rows, 744);
+    numerics_vectors(check_row);
 }
 
-static char *field(char **rest)
+static void worked_rows(void **state)
 {
-    char *start = *rest, *bar = strchr(start, '|');
-
-    if (bar) {
-        *bar = 0;
-        *rest = bar + 1;
-    }
-    return start;
-}
-
-/* unit types | a | b | c | scales of A | scales of B | d | what */
-static void rows_of_the_text(void **state)
-{
-    FILE *f = fopen(DATA "numerics_rows.txt", "r");
-    char line[4096];
-    unsigned rows = 0;
-
     (void)state;
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        char unit[16], a[8], b[8], d[8], what[160], *rest = line, *types;
-        uint32_t x[64] = {0}, y[64] = {0}, c[1], sa[4], sb[4], want[1];
-        unsigned block = 0, is_wgmma, is_tcgen05;
-        char scale[8] = "";
-
-        if (line[0] == '#')
-            continue;
-        types = field(&rest);
-        assert_true(sscanf(types, "%15s %7[a-z0-9]*%7[a-z0-9]->%7[a-z0-9].block%u.%7[a-z0-9]", unit,
-                           a, b, d, &block, scale) >= 4);
-        parse_hex(field(&rest), x, 64);
-        parse_hex(field(&rest), y, 64);
-        parse_hex(field(&rest), c, 1);
-        parse_hex(field(&rest), sa, 4);
-        parse_hex(field(&rest), sb, 4);
-        parse_hex(field(&rest), want, 1);
-        snprintf(what, sizeof what, "%s %s %.100s", unit, a, rest);
-        is_wgmma = strcmp(unit, "tcgen05") != 0 && strcmp(unit, "B200") != 0;
-        is_tcgen05 = strcmp(unit, "wgmma") != 0 && strcmp(unit, "H200") != 0;
-        for (unsigned u = 0; u < 2; u++) {
-            struct tensor_kind kind;
-
-            if (!(u ? is_tcgen05 : is_wgmma))
-                continue;
-            assert_true(kind_of(&kind, u == 0, a, b, d, block, block ? scale : NULL));
-            check_row(&kind, x, y, c[0], sa, sb, want[0], what);
-        }
-        rows++;
-    }
-    fclose(f);
-    assert_int_equal(rows, 110);
+    numerics_worked(check_row);
 }
 
 /* ---- random tiles -------------------------------------------------------------------------- */
@@ -542,7 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors),
-        cmocka_unit_test(rows_of_the_text),
+        cmocka_unit_test(worked_rows),
         cmocka_unit_test(random_wgmma),
         cmocka_unit_test(random_tcgen05),
         cmocka_unit_test(independent),

@@ -3,15 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "numerics_rows.h"
 #include "replay.h"
-
-#define DATA "tests/data/"
 
 static const char *const names[] = {
     [REPLAY_BF16] = "bf16", [REPLAY_F16] = "f16", [REPLAY_TF32] = "tf32", [REPLAY_F32] = "f32",
@@ -44,114 +41,28 @@ static struct replay_step step_of(bool wgmma, const char *a, const char *b, cons
     return step;
 }
 
-static unsigned numbers(char *text, uint32_t *out, unsigned room)
+static void check(const struct numerics_row *row)
 {
-    unsigned n = 0;
+    const struct replay_step step = step_of(row->wgmma, row->a_type, row->b_type, row->d_type,
+                                            row->block, row->scale_type);
+    const uint32_t got = replay_instruction(&step, row->a, row->b, row->c, row->sa, row->sb);
 
-    for (char *t = strtok(text, " \n"); t; t = strtok(NULL, " \n")) {
-        assert_true(n < room);
-        out[n++] = (uint32_t)strtoul(t, NULL, 16);
-    }
-    return n;
+    if (row->k)
+        assert_int_equal(step.k, row->k);
+    if (got != row->d)
+        fail_msg("%s: got %08x, want %08x", row->what, got, row->d);
 }
 
-static void check(const struct replay_step *step, const uint32_t *a, const uint32_t *b, uint32_t c,
-                  const uint32_t *sa, const uint32_t *sb, uint32_t want, const char *what)
-{
-    const uint32_t got = replay_instruction(step, a, b, c, sa, sb);
-
-    if (got != want)
-        fail_msg("%s: got %08x, want %08x", what, got, want);
-}
-
-/* arch shape.[block.]d.a.b[.scale] K nscales a.. b.. c scaleA.. scaleB.. d */
 static void vectors(void **state)
 {
-    FILE *f = fopen(DATA "numerics_vectors.txt", "r");
-    char line[4096];
-    unsigned rows = 0;
-
     (void)state;
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        char arch[16], qualifier[64], what[128], *part[8];
-        uint32_t v[256];
-        unsigned k, scales, parts = 0, block = 0, at = 1, n;
-        int used;
-
-        assert_int_equal(sscanf(line, "%15s %63s %u %u %n", arch, qualifier, &k, &scales, &used),
-                         4);
-        snprintf(what, sizeof what, "row %u, %s %s", rows + 1, arch, qualifier);
-        for (char *t = strtok(qualifier, "."); t; t = strtok(NULL, "."))
-            part[parts++] = t;
-        if (!strncmp(part[1], "block", 5))
-            block = (unsigned)atoi(part[at++] + 5);
-
-        const struct replay_step step = step_of(arch[0] == 'H', part[at + 1], part[at + 2],
-                                                part[at], block, block ? part[at + 3] : NULL);
-
-        assert_int_equal(step.k, k);
-        n = numbers(line + used, v, 256);
-        assert_int_equal(n, 2 * k + 2 * scales + 2);
-        check(&step, v, v + k, v[2 * k], v + 2 * k + 1, v + 2 * k + 1 + scales, v[n - 1], what);
-        rows++;
-    }
-    fclose(f);
-    assert_int_equal(rows, 744);
+    numerics_vectors(check);
 }
 
-static char *field(char **rest)
-{
-    char *start = *rest, *bar = strchr(start, '|');
-
-    if (bar) {
-        *bar = 0;
-        *rest = bar + 1;
-    }
-    return start;
-}
-
-/* unit types | a | b | c | scales of A | scales of B | d | what */
 static void worked_rows(void **state)
 {
-    FILE *f = fopen(DATA "numerics_rows.txt", "r");
-    char line[4096];
-    unsigned rows = 0;
-
     (void)state;
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        char unit[16], a[8], b[8], d[8], what[160], scale[8] = "", *rest = line, *types;
-        uint32_t x[64] = {0}, y[64] = {0}, c[1], sa[4], sb[4], want[1];
-        unsigned block = 0;
-
-        if (line[0] == '#')
-            continue;
-        types = field(&rest);
-        assert_true(sscanf(types, "%15s %7[a-z0-9]*%7[a-z0-9]->%7[a-z0-9].block%u.%7[a-z0-9]", unit,
-                           a, b, d, &block, scale) >= 4);
-        numbers(field(&rest), x, 64);
-        numbers(field(&rest), y, 64);
-        numbers(field(&rest), c, 1);
-        numbers(field(&rest), sa, 4);
-        numbers(field(&rest), sb, 4);
-        numbers(field(&rest), want, 1);
-        snprintf(what, sizeof what, "%s %s %.100s", unit, a, rest);
-        for (unsigned wgmma = 0; wgmma < 2; wgmma++) {
-            const char *const other = wgmma ? "tcgen05" : "wgmma";
-            const char *const gpu = wgmma ? "B200" : "H200";
-
-            if (!strcmp(unit, other) || !strcmp(unit, gpu))
-                continue;
-
-            const struct replay_step step = step_of(wgmma, a, b, d, block, scale);
-
-            check(&step, x, y, c[0], sa, sb, want[0], what);
-        }
-        rows++;
-    }
-    fclose(f);
-    assert_int_equal(rows, 110);
+    numerics_worked(check);
 }
 
 /* Every code of a narrow format times one is its value: each format's table against ldexp's. */
