@@ -46,6 +46,18 @@ void bench_table_head(void);
 /* The object that --json wrote, with "schema" 1, a "device" and an array "results"; NULL after one line on stderr. */
 json_t *bench_results(const char *path);
 
+/* A member of it; 0 and "-" where it is missing. */
+static inline double number_at(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static inline const char *text_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "-";
+}
+
 /* Prints the tables of docs/results.md from what --json wrote. -1 after one line on stderr. */
 int bench_markdown(const char *path);
 

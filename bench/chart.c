@@ -28,15 +28,9 @@ static void escaped(FILE *f, const char *text)
         }
 }
 
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "-";
-}
-
 static double ratio_at(const json_t *result, const char *protocol, const char *key)
 {
-    return json_number_value(json_object_get(json_object_get(result, protocol), key));
+    return number_at(json_object_get(result, protocol), key);
 }
 
 static void bar(FILE *f, int row, const json_t *result, const char *protocol)

@@ -5,17 +5,6 @@
 
 #include "bench.h"
 
-static double number_at(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-static const char *text_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "-";
-}
-
 /* "| 170.85 +- 0.29 % | 804.4 | 1.018 | 1.010 | 1980 MHz |", or dashes when the protocol was not run. */
 static void print_timing(const json_t *result, const char *protocol)
 {
