@@ -7,7 +7,9 @@
 #include "measure.h"
 #include "shapes.h"
 
-enum { PROTOCOL_PAIR = 1, PROTOCOL_COOL = 2, PROTOCOL_SUSTAINED = 4 };
+enum { PROTOCOL_PAIR = 1, PROTOCOL_COOL = 2, PROTOCOL_SUSTAINED = 4, PROTOCOLS = 3 };
+
+static const char *const protocol_names[PROTOCOLS] = { "pair", "cool", "sustained" };   /* by bit */
 
 struct bench {
     /* asked for */
@@ -33,7 +35,7 @@ struct bench {
     struct ratio {
         double log_sum;
         int count;
-    } first[3], best[3];   /* speed against cuBLASLt's first heuristic and best of eight, by protocol */
+    } first[PROTOCOLS], best[PROTOCOLS];   /* speed against cuBLASLt's first heuristic and best of eight, by protocol */
 };
 
 /* One line on stderr that says what is going on; NULL ends it. */

@@ -73,14 +73,13 @@ int bench_chart(const char *path, const char *svg)
 {
     json_t *root = bench_results(path);
     if (!root) return -1;
-    static const char *const protocols[] = { "pair", "cool", "sustained" };
     const json_t *results = json_object_get(root, "results"), *result;
     const char *protocol = NULL;
     double logs = 0;
     int rows = 0, failed = 0;
     size_t i;
-    for (int p = 0; p < 3 && !rows; p++) {
-        protocol = protocols[p];
+    for (int p = 0; p < PROTOCOLS && !rows; p++) {
+        protocol = protocol_names[p];
         json_array_foreach(results, i, result) {
             const double first = ratio_at(result, protocol, "speed_to_first");
             if (first > 0) logs += log(first), rows++;

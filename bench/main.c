@@ -126,13 +126,12 @@ static enum ptxmm_type factor_type(const char *option, const char *text)
 
 static int protocols(const char *text)
 {
-    static const char *const names[] = { "pair", "cool", "sustained" };
     int set = 0;
     for (const char *at = text; *at;) {
         const size_t length = strcspn(at, ",");
         int found = length == 3 && strncmp(at, "all", 3) == 0 ? 7 : 0;
-        for (int i = 0; i < 3; i++)
-            if (strlen(names[i]) == length && strncmp(at, names[i], length) == 0) found = 1 << i;
+        for (int i = 0; i < PROTOCOLS; i++)
+            if (strlen(protocol_names[i]) == length && strncmp(at, protocol_names[i], length) == 0) found = 1 << i;
         if (!found) usage("--protocol is \"%s\", must be pair, cool, sustained (several with commas) or all", text);
         set |= found;
         at += length + (at[length] == ',');
@@ -354,11 +353,10 @@ static json_t *host_time(struct bench *bench)
 
 static void summarise(const struct bench *bench)
 {
-    static const char *const names[] = { "pair", "cool", "sustained" };
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < PROTOCOLS; i++)
         if (bench->first[i].count > 1)
             printf("%s%s: geometric mean of %d: %.3f of cuBLASLt's first heuristic, %.3f of its best of 8\n",
-                   i ? "" : "\n", names[i], bench->first[i].count,
+                   i ? "" : "\n", protocol_names[i], bench->first[i].count,
                    exp(bench->first[i].log_sum / bench->first[i].count),
                    exp(bench->best[i].log_sum / bench->best[i].count));
 }

@@ -7,8 +7,6 @@
 #include "bench.h"
 #include "cli/check.h"
 
-static const char *const protocol_names[3] = { "pair", "cool", "sustained" };
-
 /* The data of one product, on the host and in every set. */
 struct data {
     struct stack a, b, d, theirs; /* theirs: D of cuBLASLt's first heuristic */
@@ -307,9 +305,9 @@ static bool time_sustained(struct bench *bench, const struct contest *c, struct 
 static bool time_all(struct bench *bench, const struct shape *shape, const char *kernel, const char *split,
                      const char *place, const struct contest *c, json_t *object)
 {
-    static bool (*const protocols[3])(struct bench *, const struct contest *,
-                                      struct protocol_times *) = { time_pair, time_cool, time_sustained };
-    for (int i = 0; i < 3; i++) {
+    static bool (*const protocols[PROTOCOLS])(struct bench *, const struct contest *,
+                                              struct protocol_times *) = { time_pair, time_cool, time_sustained };
+    for (int i = 0; i < PROTOCOLS; i++) {
         if (!(bench->protocols >> i & 1)) continue;
         struct protocol_times t;
         memset(&t, 0, sizeof t);

@@ -72,8 +72,7 @@ int bench_markdown(const char *path)
            text_at(root, "driver"), (double)((int)number_at(root, "cuda_driver_version") / 1000),
            (double)((int)number_at(root, "cuda_driver_version") % 1000 / 10), text_at(root, "cublaslt_version"),
            text_at(root, "date"), text_at(root, "command"));
-    static const char *const protocols[] = { "pair", "cool", "sustained" };
-    for (size_t i = 0; i < sizeof protocols / sizeof *protocols; i++) print_protocol(results, protocols[i]);
+    for (int i = 0; i < PROTOCOLS; i++) print_protocol(results, protocol_names[i]);
     if (json_object_get(host, "beyond_us"))
         printf("\nHost time of one call: `cuLaunchKernelEx` %.2f us, `ptxmm_plan_run` %.2f us, %.2f us beyond the "
                "driver.\n",
