@@ -72,12 +72,9 @@ static void worker(char *text, size_t room, bool multicast, bool by_coordinate)
 
 static void open_b200(struct emu *e, unsigned sms, enum machine_policy policy, uint64_t seed)
 {
-    emu_open(e, policy, seed);
-    machine_destroy(e->machine);
-    e->config.part = PART_B200;
+    emu_open_b200(e, policy, seed);
     e->config.sms = sms;
-    e->machine = machine_create(&e->config, e->mem);
-    assert_non_null(e->machine);
+    emu_renew(e);
 }
 
 struct tally {
@@ -215,9 +212,8 @@ static void fenced(void **state)
             bool ok;
 
             open_b200(&e, 4, POLICY_LATE, i);
-            machine_destroy(e.machine);
             e.config.rules = RULE_STRICT;
-            e.machine = machine_create(&e.config, e.mem);
+            emu_renew(&e);
             worker(text, sizeof text, launches[i].cluster[0] * launches[i].cluster[1] *
                                       launches[i].cluster[2] > 1, false);
             at = strstr(text, fence);

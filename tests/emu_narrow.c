@@ -251,10 +251,7 @@ static void every(void **state)
         uint64_t arguments[3];
         struct emu e;
 
-        emu_open(&e, POLICY_EARLY, 1);
-        machine_destroy(e.machine);
-        e.config.part = PART_B200;
-        e.machine = machine_create(&e.config, e.mem);
+        emu_open_b200(&e, POLICY_EARLY, 1);
         program(text, sizeof text, form);
         emu_load(&e, text);
         arguments[0] = emu_put(&e, xs, count * sizeof xs[0]);

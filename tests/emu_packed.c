@@ -169,11 +169,9 @@ static bool run(struct emu *e, const struct trial *t, unsigned bytes, bool prefi
     char text[4096];
     bool ok;
 
-    emu_open(e, (enum machine_policy)(state % 3), state);
-    machine_destroy(e->machine);
-    e->config.part = PART_B200;
+    emu_open_b200(e, (enum machine_policy)(state % 3), state);
     e->config.rules = rules;
-    e->machine = machine_create(&e->config, e->mem);
+    emu_renew(e);
     program(text, sizeof text, t, bytes, prefill, read);
     emu_load(e, text);
     request.address = emu_put(e, global, sizeof global);
@@ -362,10 +360,7 @@ static void stores(void **unused)
         request = (struct tmap_request){ .type = t.type, .rank = 2, .dim = t.dim,
                                          .stride = t.stride, .box = t.box,
                                          .element_stride = t.step };
-        emu_open(&e, POLICY_LATE, 1);
-        machine_destroy(e.machine);
-        e.config.part = PART_B200;
-        e.machine = machine_create(&e.config, e.mem);
+        emu_open_b200(&e, POLICY_LATE, 1);
         emu_load(&e,
                  ".version 8.6\n.target sm_100a\n.address_size 64\n"
                  ".visible .entry k(.param .u64 map)\n{\n.shared .align 1024 .b8 box[1024];\n"

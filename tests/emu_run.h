@@ -66,6 +66,21 @@ static inline void emu_open(struct emu *e, enum machine_policy policy, uint64_t 
     assert_non_null(e->machine);
 }
 
+/* The machine again, as e->config now says. */
+static inline void emu_renew(struct emu *e)
+{
+    machine_destroy(e->machine);
+    e->machine = machine_create(&e->config, e->mem);
+    assert_non_null(e->machine);
+}
+
+static inline void emu_open_b200(struct emu *e, enum machine_policy policy, uint64_t seed)
+{
+    emu_open(e, policy, seed);
+    e->config.part = PART_B200;
+    emu_renew(e);
+}
+
 static inline void emu_close(struct emu *e)
 {
     trap_clear(&e->trap);

@@ -6,12 +6,9 @@
 
 static void open_strict(struct emu *e, enum machine_policy policy, uint64_t seed, unsigned rules)
 {
-    emu_open(e, policy, seed);
-    machine_destroy(e->machine);
-    e->config.part = PART_B200;
+    emu_open_b200(e, policy, seed);
     e->config.rules = rules;
-    e->machine = machine_create(&e->config, e->mem);
-    assert_non_null(e->machine);
+    emu_renew(e);
 }
 
 #define WAITS "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [base], 0;\n@!p bra WAIT;\n"
@@ -178,9 +175,8 @@ static void hopper(void **state)
                 uint64_t out;
 
                 emu_open(&e, (enum machine_policy)policy, i);
-                machine_destroy(e.machine);
                 e.config.rules = RULE_STRICT;
-                e.machine = machine_create(&e.config, e.mem);
+                emu_renew(&e);
                 snprintf(text, sizeof text, texts[i], fenced ? "fence.proxy.async;\n" : "");
                 emu_load(&e, text);
                 out = emu_alloc(&e, 1024);
@@ -214,9 +210,8 @@ static void exits(void **state)
                 uint64_t out;
 
                 emu_open(&e, (enum machine_policy)policy, i);
-                machine_destroy(e.machine);
                 e.config.rules = strict ? RULE_STRICT : 0;
-                e.machine = machine_create(&e.config, e.mem);
+                emu_renew(&e);
                 snprintf(text, sizeof text, HEAD
                          ".visible .entry k(.param .u64 out)\n{\n.shared .align 16 .b8 s[16];\n"
                          ".reg .b32 a, z;\n.reg .b64 g;\nmov.u32 a, s;\nmov.u32 z, 7;\n"

@@ -29,13 +29,9 @@ static inline void bench_open(struct tcgen_bench *b, unsigned ctas, enum machine
                               uint64_t seed, unsigned rules)
 {
     memset(b, 0, sizeof *b);
-    emu_open(&b->emu, policy, seed);
-    machine_destroy(b->emu.machine);
-    b->emu.config.part = PART_B200;
-    b->emu.config.sms = 4;
+    emu_open_b200(&b->emu, policy, seed);
     b->emu.config.rules = rules;
-    b->emu.machine = machine_create(&b->emu.config, b->emu.mem);
-    assert_non_null(b->emu.machine);
+    emu_renew(&b->emu);
     b->ctas = ctas;
     b->smem = calloc(ctas, sizeof b->smem[0]);
     b->in = calloc(ctas, sizeof b->in[0]);

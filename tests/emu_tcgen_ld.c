@@ -197,10 +197,7 @@ static void all(bool load)
 
                 if (s == 4 && !used)
                     continue;
-                emu_open(&e, (enum machine_policy)(x % 3), x);
-                e.config.part = PART_B200;
-                machine_destroy(e.machine);
-                e.machine = machine_create(&e.config, e.mem);
+                emu_open_b200(&e, (enum machine_policy)(x % 3), x);
                 one(&e, s, x, pack, load, half,
                     (unsigned)emu_random(&state) % (COLUMNS_ALL - used + 1), split);
                 emu_close(&e);

@@ -53,15 +53,6 @@ static const char program[] =
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64;\n"
     "END: ret;\n}\n";
 
-static inline void open_b200(struct emu *e, enum machine_policy policy, uint64_t seed)
-{
-    emu_open(e, policy, seed);
-    machine_destroy(e->machine);
-    e->config.part = PART_B200;
-    e->machine = machine_create(&e->config, e->mem);
-    assert_non_null(e->machine);
-}
-
 static char text[16384];
 
 static inline void replace(const char *base, const char *from, const char *to)

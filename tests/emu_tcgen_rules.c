@@ -9,7 +9,7 @@ static void right(void **state)
         for (unsigned seed = 0; seed < 20; seed++) {
             struct emu e;
 
-            open_b200(&e, policy, seed);
+            emu_open_b200(&e, policy, seed);
             memcpy(text, program, sizeof program);
             if (!run_text(&e, 1)) {
                 print_error("%s\n", trap_report(&e.trap));
@@ -143,7 +143,7 @@ static enum trap_kind found(const struct row *row, enum machine_policy policy, u
     enum trap_kind kind = TRAP_NONE;
     struct emu e;
 
-    open_b200(&e, policy, seed);
+    emu_open_b200(&e, policy, seed);
     replace(program, row->from, row->to);
     if (strstr(text, "r8};"))
         replace_also("mov.u32 r0, 0x3f80", "mov.u32 r8, 0;\nmov.u32 r0, 0x3f80");
@@ -240,7 +240,7 @@ static void pair_rules(void **state)
             char *report;
             bool ok;
 
-            open_b200(&e, policy, i);
+            emu_open_b200(&e, policy, i);
             emu_load(&e, pairs[i].text);
             ok = emu_run(&e, "k", &(struct emu_launch){ .grid = { 2 }, .block = { 32 } }, 1, d);
             report = ok ? NULL : trap_report(&e.trap);
@@ -262,7 +262,7 @@ static void poison_again(void **state)
     for (unsigned policy = 0; policy < 3; policy++) {
         struct emu e;
 
-        open_b200(&e, policy, 1);
+        emu_open_b200(&e, policy, 1);
         replace(program, RELINQUISH, "");
         replace_also(DEALLOC, DEALLOC "mov.u32 r1, 64;\n" ALLOC
                      "tcgen05.ld.sync.aligned.32x32b.x1.b32 {r0}, [tm];\n"
@@ -285,7 +285,7 @@ static void shared_symbols(void **state)
     uint64_t d;
 
     (void)state;
-    open_b200(&e, POLICY_RANDOM, 1);
+    emu_open_b200(&e, POLICY_RANDOM, 1);
     emu_load(&e, ranks);
     d = emu_alloc(&e, 16);
     emu_must(&e, "k", &(struct emu_launch){ .grid = { 4 }, .block = { 1 }, .cluster = { 4 } }, 1,
@@ -322,10 +322,9 @@ static void turns(void **state)
             struct emu e;
             char number[64];
 
-            open_b200(&e, policy, i);
-            machine_destroy(e.machine);
+            emu_open_b200(&e, policy, i);
             e.config.sms = 1;
-            e.machine = machine_create(&e.config, e.mem);
+            emu_renew(&e);
             snprintf(number, sizeof number, "mov.u32 r1, %u;", columns[i]);
             replace(program, "mov.u32 r1, 64;", number);
             snprintf(number, sizeof number, "b32 tm, %u;", columns[i]);
@@ -347,10 +346,9 @@ static void permit(void **state)
     struct emu e;
 
     (void)state;
-    open_b200(&e, POLICY_RANDOM, 3);
-    machine_destroy(e.machine);
+    emu_open_b200(&e, POLICY_RANDOM, 3);
     e.config.sms = 1;
-    e.machine = machine_create(&e.config, e.mem);
+    emu_renew(&e);
     replace(program, RELINQUISH, "");
     replace_also("mad.wide.u32 g, tid, 256, g;",
                  "mov.u32 i, %ctaid.x;\nmad.lo.u32 i, i, 128, tid;\nmad.wide.u32 g, i, 256, g;");
@@ -365,13 +363,13 @@ static void generic_result(void **state)
     (void)state;
     struct emu e;
 
-    open_b200(&e, 0, 1);
+    emu_open_b200(&e, 0, 1);
     replace(program, ALLOC,
             "mov.u64 bd, sm;\ncvta.shared.u64 bd, bd;\n"
             "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bd+16], r1;\n");
     assert_true(run_text(&e, 1));
     emu_close(&e);
-    open_b200(&e, 0, 1);
+    emu_open_b200(&e, 0, 1);
     replace(program, ALLOC,
             "ld.param.u64 bd, [pd];\n"
             "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bd+16], r1;\n");
