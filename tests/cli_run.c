@@ -37,6 +37,15 @@ static void write_npy(const char *path, const char *descr, int64_t rows, int64_t
     free(file);
 }
 
+static struct npy read_npy(const char *path)
+{
+    struct npy x;
+    char error[256];
+    if (!npy_read(path, &x, error, sizeof error))
+        fail_msg("%s", error);
+    return x;
+}
+
 static void read_refuses(const char *path, const char *words)
 {
     struct npy x;
@@ -105,9 +114,7 @@ static void npy_headers(void **state)
             read_refuses("h.npy", cases[i].words);
             continue;
         }
-        struct npy x;
-        char error[256];
-        assert_true(npy_read("h.npy", &x, error, sizeof error));
+        struct npy x = read_npy("h.npy");
         if (cases[i].bytes && x.type == PTXMM_F32)
             assert_true(npy_get(&x, 0, 1) == 2 && npy_get(&x, 1, 0) == 3);
         npy_free(&x);
@@ -141,9 +148,7 @@ static void npy_headers(void **state)
     second[10] = second[11] = 0;
     memcpy(second + 12, file + 10, size - 10);
     write_whole("second.npy", second, size + 2);
-    struct npy x;
-    char error[256];
-    assert_true(npy_read("second.npy", &x, error, sizeof error));
+    struct npy x = read_npy("second.npy");
     npy_free(&x);
 }
 
@@ -184,14 +189,13 @@ static void npy_round_trip(void **state)
     (void)state;
     for (enum ptxmm_type type = PTXMM_BF16; type <= PTXMM_F32; type++) {
         struct matrix x;
-        struct npy back;
         char error[256];
         assert_true(matrix_create(&x, type, 37, 21, 24, MATRIX_OUTPUT));
         matrix_fill(&x, FILL_SPECIALS, 3, STREAM_A);
         matrix_set(&x, 3, 4, NAN);
         matrix_set(&x, 5, 6, -HUGE_VAL);
         assert_true(npy_write("t.npy", &x, error, sizeof error));
-        assert_true(npy_read("t.npy", &back, error, sizeof error));
+        struct npy back = read_npy("t.npy");
         assert_int_equal(back.type, type == PTXMM_F16 ? PTXMM_F16 : PTXMM_F32);
         assert_true(back.rows == 37 && back.cols == 21);
         for (int64_t i = 0; i < 37 * 21; i++) {
@@ -211,6 +215,14 @@ static void npy_round_trip(void **state)
 }
 
 /* ---- run ---- */
+
+static void run_is_right_with(const char *options, const char *says)
+{
+    char words[256];
+    snprintf(words, sizeof words, "run " DRIVER "%s", options);
+    child_expect(words, 0, "check    right");
+    child_check(words, 0, child.out, says);
+}
 
 static void run_is_right(void **state)
 {
@@ -234,8 +246,7 @@ static void run_is_right(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[256];
-        snprintf(words, sizeof words, "run " DRIVER "%s", cases[i]);
-        child_expect(words, 0, "check    right");
+        run_is_right_with(cases[i], NULL);
         snprintf(words, sizeof words, "run --json " DRIVER "%s", cases[i]);
         json_t *run = child_json(words, 0);
         assert_true(truth(run, "right"));
@@ -291,7 +302,6 @@ static void run_depends_on_the_seed_alone(void **state)
         free(d[i]);
 }
 
-/* What a kernel may get wrong, and what the command says: exit code and words. */
 /* Batches: behind one another, beside one another, shared; and what is wrong in one of them. */
 static void run_batches(void **state)
 {
@@ -304,12 +314,8 @@ static void run_batches(void **state)
         "--m 40 --n 30 --k 0 --batch 2",
         "--m 40 --n 30 --k 50 --batch 1 --stride-d 8",
     };
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        char words[256];
-        snprintf(words, sizeof words, "run " DRIVER "%s", right[i]);
-        child_expect(words, 0, "check    right");
-        child_check(words, 0, child.out, " times D[40,30]");
-    }
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        run_is_right_with(right[i], " times D[40,30]");
     child_expect("run " DRIVER "--m 40 --n 30 --k 50 --batch 0", 0, "kernel   none");
     json_t *run = child_json("run --json " DRIVER
                              "--m 100 --n 100 --k 100 --batch 4 --stride-b 0 --repeat 2",
@@ -355,6 +361,7 @@ static void run_batches(void **state)
     child_refuses("run " DRIVER "--m 4 --n 4 --k 4 --batch x", 2, "--batch is \"x\"");
 }
 
+/* What a kernel may get wrong, and what the command says: exit code and words. */
 static void run_catches_planted_errors(void **state)
 {
     (void)state;
@@ -409,21 +416,28 @@ static void run_refuses_what_no_kernel_can(void **state)
 }
 
 /* A x B with small integers, by hand: A is M x K and B is K x N, as they are written on paper. */
-static void run_takes_arrays(void **state)
+enum { M = 5, N = 3, K = 4 };
+
+static void small_product(float a[M * K], float b[K * N], float d[M * N])
 {
-    (void)state;
-    enum { M = 5, N = 3, K = 4 };
-    float a[M * K], b[K * N], c[M * N], expected[M * N];
     for (int i = 0; i < M * K; i++)
         a[i] = (float)(i % 7 - 3);
     for (int i = 0; i < K * N; i++)
         b[i] = (float)(i % 5 - 1);
     for (int i = 0; i < M * N; i++) {
-        c[i] = (float)i;
-        expected[i] = 0;
+        d[i] = 0;
         for (int k = 0; k < K; k++)
-            expected[i] += a[i / N * K + k] * b[k * N + i % N];
+            d[i] += a[i / N * K + k] * b[k * N + i % N];
     }
+}
+
+static void run_takes_arrays(void **state)
+{
+    (void)state;
+    float a[M * K], b[K * N], c[M * N], expected[M * N];
+    small_product(a, b, expected);
+    for (int i = 0; i < M * N; i++)
+        c[i] = (float)i;
     write_npy("a.npy", "<f4", M, K, a, sizeof a);
     write_npy("b.npy", "<f4", K, N, b, sizeof b);
     write_npy("c.npy", "<f4", M, N, c, sizeof c);
@@ -451,11 +465,10 @@ static void run_takes_arrays(void **state)
         { "--a a.npy --b b.npy --m 5 --n 3 --k 4", PTXMM_F32, 1, 0, "D[5,3] = A[5,4] B[4,3]" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char words[256], error[256];
-        struct npy d;
+        char words[256];
         snprintf(words, sizeof words, "run " DRIVER "%s --out d.npy", cases[i].words);
         child_expect(words, 0, cases[i].says);
-        assert_true(npy_read("d.npy", &d, error, sizeof error));
+        struct npy d = read_npy("d.npy");
         assert_true(d.type == cases[i].out && d.rows == M && d.cols == N);
         for (int e = 0; e < M * N; e++)
             assert_true(npy_get(&d, e / N, e % N) ==
@@ -495,9 +508,7 @@ static void run_follows_nan(void **state)
     write_npy("na.npy", "<f4", 64, 64, a, sizeof a);
     write_npy("nb.npy", "<f4", 64, 64, b, sizeof b);
     child_expect("run " DRIVER "--a na.npy --b nb.npy --out nd.npy", 0, "right");
-    struct npy d;
-    char error[256];
-    assert_true(npy_read("nd.npy", &d, error, sizeof error));
+    struct npy d = read_npy("nd.npy");
     for (int i = 0; i < 64; i++)
         assert_true(isnan(npy_get(&d, 1, i)));
     npy_free(&d);
@@ -532,18 +543,13 @@ static void the_emulator_is_found(void **state)
     assert_non_null(strstr(child.err, "--arch is sm100, but device 0 is sm_90"));
 }
 
-/* A PTX file that says how to run itself; what it expects holds, or not, or it traps. */
 /* Small integers as e4m3 and e5m2, by hand; and each kind of sum where it is asked for. */
 static void the_emulator_multiplies_fp8(void **state)
 {
     (void)state;
-    enum { M = 5, N = 3, K = 4 };
-    float a[M * K], b[K * N];
+    float a[M * K], b[K * N], expected[M * N];
     need_emulator();
-    for (int i = 0; i < M * K; i++)
-        a[i] = (float)(i % 7 - 3);
-    for (int i = 0; i < K * N; i++)
-        b[i] = (float)(i % 5 - 1);
+    small_product(a, b, expected);
     write_npy("a8.npy", "<f4", M, K, a, sizeof a);
     write_npy("b8.npy", "<f4", K, N, b, sizeof b);
     static const struct {
@@ -557,19 +563,14 @@ static void the_emulator_multiplies_fp8(void **state)
           "e4m3 x e4m3 -> f32 -> bf16", PTXMM_F32 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char words[256], error[256];
-        struct npy d;
+        char words[256];
         snprintf(words, sizeof words, "run --driver emulator --a a8.npy --b b8.npy %s --out d8.npy",
                  cases[i].words);
         child_expect(words, 0, cases[i].says);
-        assert_true(npy_read("d8.npy", &d, error, sizeof error));
+        struct npy d = read_npy("d8.npy");
         assert_true(d.type == cases[i].out && d.rows == M && d.cols == N);
-        for (int e = 0; e < M * N; e++) {
-            double expected = 0;
-            for (int k = 0; k < K; k++)
-                expected += (double)a[e / N * K + k] * (double)b[k * N + e % N];
-            assert_true(npy_get(&d, e / N, e % N) == expected);
-        }
+        for (int e = 0; e < M * N; e++)
+            assert_true(npy_get(&d, e / N, e % N) == (double)expected[e]);
         npy_free(&d);
     }
     child_refuses("run --driver emulator --m 8 --n 8 --k 8 --type e4m3 --kernel "
@@ -577,6 +578,7 @@ static void the_emulator_multiplies_fp8(void **state)
                   2, "accumulate is DEFAULT, must be FAST");
 }
 
+/* A PTX file that says how to run itself; what it expects holds, or not, or it traps. */
 static void ptx_files_are_emulated(void **state)
 {
     (void)state;
