@@ -109,6 +109,22 @@ static inline void replay_infinity(struct replay_sum *s, bool negative)
     *(negative ? &s->down : &s->up) = true;
 }
 
+/* A sum that holds the old accumulator. */
+static inline struct replay_sum replay_start(enum replay_format format, uint32_t c,
+                                             bool zero_counts)
+{
+    const struct replay_number old = replay_decode(format, c);
+    struct replay_sum s = { .count = 0 };
+
+    if (old.class == REPLAY_NAN)
+        s.nan = true;
+    else if (old.class == REPLAY_INFINITE)
+        replay_infinity(&s, old.negative);
+    else if (old.class == REPLAY_FINITE || zero_counts)
+        replay_add(&s, old.negative, old.exponent, old.fraction, old.significand);
+    return s;
+}
+
 static inline uint32_t replay_to_f32(int64_t sum, int e0, int bits)
 {
     const uint32_t sign = sum < 0 ? UINT32_C(1) << 31 : 0;
@@ -204,16 +220,9 @@ static inline uint32_t replay_finish(const struct replay_step *step, const struc
 static inline uint32_t replay_products(const struct replay_step *step, const uint32_t *a,
                                        const uint32_t *b, uint32_t c, uint32_t sa, uint32_t sb)
 {
-    const struct replay_number old = replay_decode(step->f16 ? REPLAY_F16 : REPLAY_F32, c);
-    struct replay_sum s = { .count = 0 };
+    struct replay_sum s = replay_start(step->f16 ? REPLAY_F16 : REPLAY_F32, c, false);
     int scale = 0;
 
-    if (old.class == REPLAY_NAN)
-        s.nan = true;
-    else if (old.class == REPLAY_INFINITE)
-        replay_infinity(&s, old.negative);
-    else if (old.class == REPLAY_FINITE)
-        replay_add(&s, old.negative, old.exponent, old.fraction, old.significand);
     if (step->block) {
         const struct replay_number x = replay_decode(step->scale, sa);
         const struct replay_number y = replay_decode(step->scale, sb);
@@ -245,15 +254,8 @@ static inline uint32_t replay_groups(const struct replay_step *step, const uint3
                                      const uint32_t *b, uint32_t c, const uint32_t *sa,
                                      const uint32_t *sb)
 {
-    const struct replay_number old = replay_decode(REPLAY_F32, c);
-    struct replay_sum s = { .count = 0 };
+    struct replay_sum s = replay_start(REPLAY_F32, c, true);    /* a zero has exponent -126 */
 
-    if (old.class == REPLAY_NAN)
-        s.nan = true;
-    else if (old.class == REPLAY_INFINITE)
-        replay_infinity(&s, old.negative);
-    else                                /* a zero counts, with exponent -126 */
-        replay_add(&s, old.negative, old.exponent, old.fraction, old.significand);
     for (unsigned g = 0; g < step->k; g += 16) {
         const struct replay_number u = replay_decode(step->scale, sa[g / step->block]);
         const struct replay_number v = replay_decode(step->scale, sb[g / step->block]);
