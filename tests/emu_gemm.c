@@ -10,6 +10,15 @@
 
 enum { M = 256, N = 256, BM = 128, BN = 128, BK = 64, STAGES = 4 };
 
+/* The ring's next slot, and whether there are more steps of K. */
+#define NEXT_SLOT \
+    "add.u32 it, it, 1;\n" \
+    "add.u32 st, st, 1;\n" \
+    "setp.eq.u32 p, st, 4;\n" \
+    "selp.b32 st, 0, st, p;\n" \
+    "@p xor.b32 ph, ph, 1;\n" \
+    "setp.lt.u32 p, it, nkt;\n"
+
 struct text {
     char *at;
     size_t room;
@@ -104,12 +113,7 @@ static const char producer[] =
     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
     "[b0], [tb, {k0, n0}], [t];\n"
     "add.u32 k0, k0, 64;\n"
-    "add.u32 it, it, 1;\n"
-    "add.u32 st, st, 1;\n"
-    "setp.eq.u32 p, st, 4;\n"
-    "selp.b32 st, 0, st, p;\n"
-    "@p xor.b32 ph, ph, 1;\n"
-    "setp.lt.u32 p, it, nkt;\n"
+    NEXT_SLOT
     "@p bra PL;\n"
     "bra FIN;\n";
 
@@ -154,12 +158,7 @@ static const char after[] =
     "elect.sync _|lead, 0xffffffff;\n"
     "@lead mbarrier.arrive.shared::cta.b64 _, [u+32];\n"
     "NOREL:\n"
-    "add.u32 it, it, 1;\n"
-    "add.u32 st, st, 1;\n"
-    "setp.eq.u32 p, st, 4;\n"
-    "selp.b32 st, 0, st, p;\n"
-    "@p xor.b32 ph, ph, 1;\n"
-    "setp.lt.u32 p, it, nkt;\n"
+    NEXT_SLOT
     "@p bra CL;\n"
     "wgmma.wait_group.sync.aligned 0;\n";
 
