@@ -176,25 +176,34 @@ static void bounds(void **state)
     assert_int_equal(fault, FIRST - 16);
 }
 
+/* A tile goes to the registers of the four warps and comes back. */
+static void there_and_back(unsigned n, bool half, const uint32_t *tile,
+                           uint32_t storage[4][128][32])
+{
+    static uint32_t back[64 * 256];
+
+    memset(back, 0, sizeof back);
+    for (unsigned w = 0; w < 4; w++) {
+        uint32_t *reg[128];
+        const uint32_t *read[128];
+
+        for (unsigned i = 0; i < n / (half ? 4 : 2); i++)
+            read[i] = reg[i] = storage[w][i];
+        wgmma_from_tile(w, n, half, tile, reg);
+        wgmma_to_tile(w, n, half, read, back);
+    }
+    assert_memory_equal(back, tile, 64 * n * 4);
+}
+
 static void accumulators(void **state)
 {
-    static uint32_t tile[64 * 256], back[64 * 256], storage[4][128][32];
+    static uint32_t tile[64 * 256], storage[4][128][32];
 
     (void)state;
     for (unsigned n = 8; n <= 256; n += 8) {
-        memset(back, 0, sizeof back);
         for (unsigned i = 0; i < 64 * n; i++)
             tile[i] = next_random();
-        for (unsigned w = 0; w < 4; w++) {
-            uint32_t *reg[128];
-            const uint32_t *read[128];
-
-            for (unsigned i = 0; i < n / 2; i++)
-                read[i] = reg[i] = storage[w][i];
-            wgmma_from_tile(w, n, false, tile, reg);
-            wgmma_to_tile(w, n, false, read, back);
-        }
-        assert_memory_equal(back, tile, 64 * n * 4);
+        there_and_back(n, false, tile, storage);
         for (unsigned row = 0; row < 64; row++)
             for (unsigned col = 0; col < n; col++) {
                 const unsigned t = 32 * (row / 16) + 4 * (row % 8) + col % 8 / 2;
@@ -207,22 +216,13 @@ static void accumulators(void **state)
 
 static void half_accumulators(void **state)
 {
-    static uint32_t tile[64 * 256], back[64 * 256], storage[4][64][32];
+    static uint32_t tile[64 * 256], storage[4][128][32];
 
     (void)state;
     for (unsigned n = 8; n <= 256; n += 8) {
         for (unsigned i = 0; i < 64 * n; i++)
             tile[i] = next_random() & 0xffff;
-        for (unsigned w = 0; w < 4; w++) {
-            uint32_t *reg[64];
-            const uint32_t *read[64];
-
-            for (unsigned i = 0; i < n / 4; i++)
-                read[i] = reg[i] = storage[w][i];
-            wgmma_from_tile(w, n, true, tile, reg);
-            wgmma_to_tile(w, n, true, read, back);
-        }
-        assert_memory_equal(back, tile, 64 * n * 4);
+        there_and_back(n, true, tile, storage);
         for (unsigned t = 0; t < 128; t++)
             for (unsigned j = 0; j < n / 4; j++) {
                 const unsigned l = t % 32, row = 16 * (t / 32) + l / 4 + 8 * (j & 1);
