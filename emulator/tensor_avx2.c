@@ -9,9 +9,6 @@
 
 #include "tensor_lanes.h"
 
-/* Rounding toward zero, subnormals kept, exceptions masked. */
-#define TOWARD_ZERO 0x7f80u
-
 struct shape {
     unsigned k;
     unsigned chunk;         /* products that two int32 sums hold */
@@ -147,15 +144,6 @@ AVX2_INLINE unsigned step8(const struct shape s, const uint32_t *sa, const int32
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(c.odd));
 }
 
-static void patch(const struct tensor_kind *kind, const struct tensor_tile *a, unsigned m,
-                  const struct tensor_tile *b, unsigned n, unsigned lanes, const uint32_t *old,
-                  bool keep, uint32_t *d)
-{
-    for (unsigned i = 0; i < 8; i++)
-        if (lanes >> i & 1)
-            d[i] = tensor_element(kind, a, m, b, n + i, keep ? old[i] : 0);
-}
-
 AVX2_INLINE void step_tile(const struct shape s, const struct tensor_kind *kind,
                            const struct tensor_tile *a, const struct tensor_tile *b, bool keep,
                            uint32_t *d, unsigned pitch)
@@ -287,8 +275,7 @@ bool tensor_step_avx2(const struct tensor_kind *kind, struct tensor_tile *a,
     step_fn *const step = choose(kind);
     unsigned saved;
 
-    /* Whatever has AVX2 and FMA has F16C, which not every compiler can ask for. */
-    if (!step || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    if (!step || !have_avx2())
         return false;
     if (kind->d != TENSOR_TO_S32) {
         tensor_decode_integers(kind, a);

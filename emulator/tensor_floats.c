@@ -14,16 +14,8 @@
 
 #include "tensor_lanes.h"
 
-#define TOWARD_ZERO 0x7f80u     /* MXCSR: round toward zero, keep subnormals, mask exceptions */
-
 /* Exponents of products: above, no result can overflow f32; below, 2^(F-E) stays in f32. */
 enum { HIGHEST = 120, LOWEST = -100 };
-
-/* Whatever has AVX2 and FMA has F16C, which not every compiler can ask for. */
-static bool have_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
@@ -325,15 +317,6 @@ AVX2_INLINE unsigned columns8(const struct shape s, const float *va, const float
     }
     _mm256_storeu_si256((__m256i *)d, convert(s, sum, e));
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad));
-}
-
-static void patch(const struct tensor_kind *kind, const struct tensor_tile *a, unsigned m,
-                  const struct tensor_tile *b, unsigned n, unsigned lanes, const uint32_t *old,
-                  bool keep, uint32_t *d)
-{
-    for (unsigned i = 0; i < 8; i++)
-        if (lanes >> i & 1)
-            d[i] = tensor_element(kind, a, m, b, n + i, keep ? old[i] : 0);
 }
 
 AVX2_INLINE void step_tile(const struct shape s, const struct tensor_kind *kind,

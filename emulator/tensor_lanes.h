@@ -1,4 +1,4 @@
-/* What the two AVX2 steps share: eight accumulators at a time. */
+/* What the two AVX2 steps share: when they run and how they round, eight accumulators at a time. */
 #ifndef EMULATOR_TENSOR_LANES_H
 #define EMULATOR_TENSOR_LANES_H
 
@@ -8,6 +8,14 @@
 
 #define AVX2 __attribute__((target("avx2,f16c"), noinline))
 #define AVX2_INLINE static inline __attribute__((target("avx2,f16c"), always_inline))
+
+#define TOWARD_ZERO 0x7f80u     /* MXCSR: round toward zero, keep subnormals, mask exceptions */
+
+/* Whatever has AVX2 and FMA has F16C, which not every compiler can ask for. */
+static inline bool have_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 
 struct accumulators {
     __m256i magnitude, sign, exp;   /* sign: all ones or 0 */
@@ -31,6 +39,16 @@ AVX2_INLINE struct accumulators decode_c(__m256i code, bool half)
                                _mm256_cmpeq_epi32(c.magnitude, zero));
     c.odd = _mm256_cmpeq_epi32(field, _mm256_set1_epi32(field_max));
     return c;
+}
+
+/* The lanes that need it go element by element through the plain model; old: d before the step. */
+static inline void patch(const struct tensor_kind *kind, const struct tensor_tile *a, unsigned m,
+                         const struct tensor_tile *b, unsigned n, unsigned lanes,
+                         const uint32_t *old, bool keep, uint32_t *d)
+{
+    for (unsigned i = 0; i < 8; i++)
+        if (lanes >> i & 1)
+            d[i] = tensor_element(kind, a, m, b, n + i, keep ? old[i] : 0);
 }
 
 #endif
