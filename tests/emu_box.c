@@ -176,6 +176,15 @@ static void fill(uint8_t *bytes, size_t n, uint64_t *random)
         bytes[i] = (uint8_t)emu_random(random);
 }
 
+static void compare(const struct box_case *c, const uint8_t *got, uint32_t bytes, unsigned policy,
+                    unsigned round)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (got[i] != want[i])
+            fail_msg("policy %u round %u rank %u type %u span %u: byte %u is %02x, want %02x",
+                     policy, round, c->rank, c->type, c->span, i, got[i], want[i]);
+}
+
 static void loads(void **state)
 {
     uint64_t random = 3;
@@ -222,11 +231,7 @@ static void loads(void **state)
             free(text);
             launch(&e, &c, "load", out);
             boxes++;
-            const uint8_t *got = emu_bytes(&e, out);
-            for (uint32_t i = 0; i < SMEM; i++)
-                if (got[i] != want[i])
-                    fail_msg("policy %u round %u rank %u type %u span %u: byte %u is %02x, want "
-                             "%02x", policy, round, c.rank, c.type, c.span, i, got[i], want[i]);
+            compare(&c, emu_bytes(&e, out), SMEM, policy, round);
             emu_close(&e);
         }
     assert_true(boxes > 2 * ROUNDS);
@@ -277,11 +282,7 @@ static void stores(void **state)
             free(text);
             launch(&e, &c, "store", in);
             boxes++;
-            const uint8_t *got = emu_bytes(&e, global);
-            for (uint32_t i = 0; i < GLOBAL; i++)
-                if (got[i] != want[i])
-                    fail_msg("policy %u round %u rank %u type %u span %u: byte %u is %02x, want "
-                             "%02x", policy, round, c.rank, c.type, c.span, i, got[i], want[i]);
+            compare(&c, emu_bytes(&e, global), GLOBAL, policy, round);
             emu_close(&e);
         }
     assert_true(boxes > 2 * ROUNDS);
