@@ -224,30 +224,29 @@ enum mbar_result mbar_arrive(struct mbar_table *table, uint32_t offset, unsigned
     return settle(bar);
 }
 
-enum mbar_result mbar_expect_tx(struct mbar_table *table, uint32_t offset, uint32_t bytes,
-                                const struct mbar_actor *who)
-{
-    struct mbar *bar = mbar_find(table, offset);
-
-    if (!bar)
-        return MBAR_NOT_INITIALISED;
-    if (!add_tx(bar, bytes))
-        return MBAR_TX_RANGE;
-    bar->last_tx = *who;
-    return settle(bar);
-}
-
-enum mbar_result mbar_complete_tx(struct mbar_table *table, uint32_t offset, uint32_t bytes,
+static enum mbar_result change_tx(struct mbar_table *table, uint32_t offset, int64_t by,
                                   const struct mbar_actor *who)
 {
     struct mbar *bar = mbar_find(table, offset);
 
     if (!bar)
         return MBAR_NOT_INITIALISED;
-    if (!add_tx(bar, -(int64_t)bytes))
+    if (!add_tx(bar, by))
         return MBAR_TX_RANGE;
     bar->last_tx = *who;
     return settle(bar);
+}
+
+enum mbar_result mbar_expect_tx(struct mbar_table *table, uint32_t offset, uint32_t bytes,
+                                const struct mbar_actor *who)
+{
+    return change_tx(table, offset, bytes, who);
+}
+
+enum mbar_result mbar_complete_tx(struct mbar_table *table, uint32_t offset, uint32_t bytes,
+                                  const struct mbar_actor *who)
+{
+    return change_tx(table, offset, -(int64_t)bytes, who);
 }
 
 enum mbar_result mbar_pend(struct mbar_table *table, uint32_t offset)
