@@ -7,6 +7,7 @@
 
 #include "ptx_case.h"
 #include "session.h"
+#include "text.h"
 
 enum { SHOWN = 16 }; /* elements of a buffer that people see */
 
@@ -22,22 +23,6 @@ struct run {
     CUtensorMap map[PTX_ARGS];
     char message[1024];
 };
-
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *text = NULL;
-    long size;
-    if (!file)
-        return NULL;
-    if (!fseek(file, 0, SEEK_END) && (size = ftell(file)) >= 0 && !fseek(file, 0, SEEK_SET)) {
-        text = malloc((size_t)size + 1);
-        if (text)
-            text[fread(text, 1, (size_t)size, file)] = 0;
-    }
-    fclose(file);
-    return text;
-}
 
 /* ---- the device's side ---- */
 
@@ -271,7 +256,7 @@ int command_emulate(const struct options *given)
     memset(r, 0, sizeof *r);
     r->options = &options;
     int code;
-    r->text = read_file(options.file);
+    r->text = text_read(options.file, NULL);
     if (!r->text) {
         code = complain(&options, "%s cannot be read", options.file);
     } else if (!ptx_case_parse(&r->c, r->text, r->message, sizeof r->message)) {

@@ -10,6 +10,7 @@
 
 #include "manifest.h"
 #include "session.h"
+#include "text.h"
 
 struct export {
     const struct options *options;
@@ -47,27 +48,18 @@ static bool write_file(const struct export *e, const char *name, const void *byt
     return fine;
 }
 
-/* The PTX of a kernel, NULL if there is none. The caller frees it. */
+/* The PTX of a kernel, NULL if there is none or it is empty. The caller frees it. */
 static char *read_ptx(const struct export *e, const char *name, size_t *size)
 {
-    char *path = NULL, *text = NULL;
+    char *path = NULL;
     if (!e->have_ptx || asprintf(&path, "%s/%s.ptx", e->ptx_folder, name) < 0)
         return NULL;
-    FILE *f = fopen(path, "rb");
+    char *text = text_read(path, size);
     free(path);
-    if (!f)
-        return NULL;
-    if (!fseek(f, 0, SEEK_END)) {
-        const long end = ftell(f);
-        rewind(f);
-        text = end > 0 ? malloc((size_t)end) : NULL;
-        *size = (size_t)end;
-        if (text && fread(text, 1, *size, f) != *size) {
-            free(text);
-            text = NULL;
-        }
+    if (text && !*size) {
+        free(text);
+        text = NULL;
     }
-    fclose(f);
     return text;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/text.h"
 #include "gemm_case.h"
 
 const char *foreign_name(enum foreign_mistake mistake)
@@ -22,27 +23,6 @@ static bool failed(struct gemm_run *run, const char *text)
     return false;
 }
 
-/* The whole file with a 0 behind it; NULL if it cannot be read. The caller frees. */
-static char *read_text(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *text = NULL;
-    if (!file) return NULL;
-    if (fseek(file, 0, SEEK_END) == 0) {
-        const long size = ftell(file);
-        text = size > 0 ? malloc((size_t)size + 1) : NULL;
-        rewind(file);
-        if (text && fread(text, 1, (size_t)size, file) == (size_t)size) {
-            text[size] = 0;
-        } else {
-            free(text);
-            text = NULL;
-        }
-    }
-    fclose(file);
-    return text;
-}
-
 /* The kernel from its cubin or, where that has no code for the device (an emulator), from its PTX. */
 static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
 {
@@ -58,7 +38,7 @@ static bool load(struct rig *rig, struct gemm_run *run, CUlibrary *library)
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
         char path[1200];
         snprintf(path, sizeof path, "%s/%s.ptx", rig->ptx_dir, kernel->name);
-        char *text = read_text(path);
+        char *text = text_read(path, NULL);
         if (!text) {
             snprintf(run->error, sizeof run->error, "cannot read %s", path);
             return false;

@@ -24,6 +24,7 @@
 #include <cuda.h>
 
 #include "cli/ptx_case.h"
+#include "cli/text.h"
 
 #define ENTRIES(X) \
     X(cuInit, (unsigned)) \
@@ -127,24 +128,6 @@ struct run {
     CUtensorMap map[PTX_ARGS];
     bool context;
 };
-
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    long size;
-
-    if (!f)
-        fail_msg("%s: cannot be opened", path);
-    if (!fseek(f, 0, SEEK_END) && (size = ftell(f)) >= 0 && !fseek(f, 0, SEEK_SET)) {
-        text = malloc((size_t)size + 1);
-        if (text)
-            text[fread(text, 1, (size_t)size, f)] = 0;
-    }
-    fclose(f);
-    assert_non_null(text);
-    return text;
-}
 
 static const char *error_name(const struct driver *d, CUresult code)
 {
@@ -297,7 +280,9 @@ static void test_program(void **state)
         print_message("skipped: %s\n", r->d->missing);
         skip();
     }
-    r->text = read_file(r->program->path);
+    r->text = text_read(r->program->path, NULL);
+    if (!r->text)
+        fail_msg("%s: cannot be read", r->program->path);
     if (!ptx_case_parse(&r->c, r->text, message, sizeof message))
         fail_msg("%s: %s", r->program->path, message);
     if (r->c.trap && !r->d->report) {
