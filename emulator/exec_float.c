@@ -448,6 +448,8 @@ static enum flow order(struct warp *w, const struct inst *in, uint32_t mask, boo
     if (type == TY_F64)
         BINARY64(pick(a[l], b[l], UINT64_C(1) << 63, UINT64_C(0x7ff) << 52,
                       UINT64_C(0x7fffffffffffffff), greater, flags));
+    if (type == TY_F32 && in->o[3].kind != OPND_NONE) /* of three, in whichever order */
+        TERNARY32(pick32(flags, pick32(flags, a[l], b[l], greater), c[l], greater));
     if (type == TY_F32)
         BINARY32(pick32(flags, a[l], b[l], greater));
     BINARY32(pick16(type, flags, a[l], b[l], greater));

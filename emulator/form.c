@@ -258,6 +258,8 @@ static const char *cross_check(struct inst *in, bool sem, bool scope)
     case OP_MIN: case OP_MAX:
         if ((in->flags & INST_XORSIGN) && !(in->flags & INST_ABS))
             return ".xorsign goes with .abs";
+        if ((in->flags & INST_ABS) && !(in->flags & INST_XORSIGN) && in->type[0] != TY_F32)
+            return ".abs goes with .xorsign";
         break;
     case OP_MBAR_ARRIVE: case OP_MBAR_WAIT: case OP_MBAR_EXPECT_TX: case OP_MBAR_COMPLETE_TX:
         if (sem != scope && !(in->flags & INST_NOCOMPLETE))

@@ -369,10 +369,21 @@ static bool may_be_special(uint16_t op)
     return op == OP_MOV || op == OP_CVT;
 }
 
-static void value(struct parser *ps, const struct spec *s, const struct raw *r, struct inst *in,
+/* What ld and st move may stand in braces though it is one element. */
+static struct raw unwrapped(const struct parser *ps, const struct raw *r, uint16_t op)
+{
+    struct raw one = *r;
+
+    if ((op == OP_LD || op == OP_ST) && r->o.kind == OPND_VEC && r->o.n == 1)
+        one.o = ps->p->elems[r->o.reg];
+    return one;
+}
+
+static void value(struct parser *ps, const struct spec *s, const struct raw *given, struct inst *in,
                   struct operand *o)
 {
     const enum type type = (enum type)s->type;
+    const struct raw inner = unwrapped(ps, given, in->op), *const r = &inner;
 
     if (s->dst && s->sink && r->o.kind == OPND_SINK) {
         o->kind = OPND_SINK;

@@ -417,9 +417,26 @@ static void bulk_size(struct parser *ps, const struct raw *raws, const struct in
         FAIL(ps, &raws[slot].tok, "the size is a multiple of 16");
 }
 
+/* min and max: .abs by itself belongs to the form of three operands, .xorsign to that of two. */
+static void extreme(struct parser *ps, const struct raw *raws, unsigned n, const struct inst *in)
+{
+    const bool three = n == 4;
+
+    if (three && ps->p->sm < 100)
+        FAIL(ps, &raws[3].tok, "the least or greatest of three takes sm_100, this module has sm_%u",
+             ps->p->sm);
+    if (three && in->flags & INST_XORSIGN)
+        FAIL(ps, &ps->opcode, ".xorsign takes two operands");
+    if (!three && in->flags & INST_ABS && !(in->flags & INST_XORSIGN))
+        FAIL(ps, &ps->opcode, ".abs of two operands goes with .xorsign");
+}
+
 static void check(struct parser *ps, const struct raw *raws, unsigned n, struct inst *in)
 {
     switch (in->op) {
+    case OP_MIN: case OP_MAX:
+        extreme(ps, raws, n, in);
+        break;
     case OP_SETP:
         setp(ps, raws, in, 4);
         break;

@@ -623,6 +623,15 @@ static const struct golden errors[] = {
     {"brx.idx r0, here; here: ret;", "body:1:1: brx.idx needs the label of a .branchtargets list"},
     {".maxnreg 3;", "body:1:1: '.maxnreg' does not belong in a function body"},
     {"redux.sync.min.f64 e0, e1, -1;", "body:1:1: modifier '.f64' does not fit 'redux' here"},
+    {"max.f32 f0, f1, f2, f3;", "body:1:21: the least or greatest of three takes sm_100"},
+    {"max.abs.f32 f0, f1, f2;", "body:1:1: .abs of two operands goes with .xorsign"},
+    {"max.abs.f16 h0, h1, h2;", "body:1:1: .abs goes with .xorsign"},
+    {"add.u32 {r0}, r1, r2;", "body:1:9: '{' is no operand of type .u32 for add"},
+    {"add.u32 r0, {r1}, r2;", "body:1:13: '{' is no operand of type .u32 for add"},
+    {"atom.global.add.u32 {r0}, [d0], r1;", "body:1:21: '{' is no operand of type .u32 for atom"},
+    {"ld.global.u32 {r0, r1}, [d0];", "body:1:15: '{' is no operand of type .u32 for ld"},
+    {"ld.global.u32 {f0}, [d0];", "body:1:15: '{' is .f32"},
+    {"st.global.u32 [d0], {h0};", "body:1:21: "},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0}, {r0}, {r1}, {f1};",
      "body:1:51: expected a vector of 4 registers"},
     {"vadd4.u32.u32.u32 r0, r0, r1, r2;", "body:1:1: instruction 'vadd4' is not implemented"},
@@ -697,6 +706,32 @@ static void test_accepted(void **state)
     program_free(NULL);
 }
 
+/* Forms that only later parts have, and braces around the one element that ld and st move. */
+static void test_accepted_forms(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "ld.global.b32 {r0}, [d0];", "ld.global.nc.f32 {f0}, [d0];", "st.global.b32 [d0], {r0};",
+        "st.global.f32 [d0], {0f3f800000};", "ld.global.b16 {r0}, [d0];", "@p st.global.u8 [d0], {h0};",
+        "max.f32 f0, f1, f2, f3;", "min.ftz.NaN.abs.f32 f0, f1, f2, f3;", "max.f32 f0, f1, 0f3f800000, f3;",
+        "max.xorsign.abs.f32 f0, f1, f2;",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[1024];
+        struct load_error error;
+        const struct load_options options = {.sm = 100};
+        struct program *p;
+
+        snprintf(text, sizeof text,
+                 ".version 8.8\n.target sm_100\n.address_size 64\n.entry k() { .reg .b32 r<4>; "
+                 ".reg .b64 d<4>; .reg .f32 f<4>; .reg .b16 h<4>; .reg .pred p;\n%s\nret; }", texts[i]);
+        if (program_load(text, strlen(text), &options, &p, &error) != LOAD_OK)
+            fail_msg("%s: %s", texts[i], error.text);
+        program_free(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -714,6 +749,7 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_module_errors),
         cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_accepted_forms),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
