@@ -4,10 +4,8 @@
  *
  * With PTXMM_DRIVER=libcuda.so.1 the same programs run on a GPU: so the model is held against one.
  */
-#include "emu_run.h"
+#include "emu_gpu.h"
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <math.h>
 
 #include "floats.h"
@@ -15,43 +13,10 @@
 
 enum { WARPS = 32, BANK = 64, WORDS = 16 }; /* words that a lane reads and writes, at most */
 
-/* ---- one driver or another ---- */
-
-static struct {
-    __typeof__(&cuInit) init;
-    __typeof__(&cuDevicePrimaryCtxRetain) retain;
-    __typeof__(&cuCtxSetCurrent) current;
-    __typeof__(&cuModuleLoadData) load;
-    __typeof__(&cuModuleUnload) unload;
-    __typeof__(&cuModuleGetFunction) function;
-    __typeof__(&cuMemAlloc) alloc;
-    __typeof__(&cuMemcpyHtoD) to;
-    __typeof__(&cuMemcpyDtoH) from;
-    __typeof__(&cuLaunchKernel) launch;
-    CUdeviceptr in, out;
-} gpu;
-
 static int open_driver(void **state)
 {
     (void)state;
-    const char *path = getenv("PTXMM_DRIVER");
-    void *lib = path && *path && strcmp(path, "emulator") != 0 ? dlopen(path, RTLD_NOW) : NULL;
-    CUcontext context;
-#define FIND(field, name) \
-    *(void **)&gpu.field = lib ? dlsym(lib, #name) : (void *)(uintptr_t)name
-    FIND(init, cuInit);
-    FIND(retain, cuDevicePrimaryCtxRetain);
-    FIND(current, cuCtxSetCurrent);
-    FIND(load, cuModuleLoadData);
-    FIND(unload, cuModuleUnload);
-    FIND(function, cuModuleGetFunction);
-    FIND(alloc, cuMemAlloc_v2);
-    FIND(to, cuMemcpyHtoD_v2);
-    FIND(from, cuMemcpyDtoH_v2);
-    FIND(launch, cuLaunchKernel);
-    if (!gpu.init || gpu.init(0) || gpu.retain(&context, 0) || gpu.current(context))
-        return -1;
-    return gpu.alloc(&gpu.in, WARPS * BANK * 32 * 8) || gpu.alloc(&gpu.out, WARPS * BANK * 32 * 8);
+    return gpu_open(WARPS * BANK * 32 * 8, WARPS * BANK * 32 * 8) ? 0 : -1;
 }
 
 /* ---- forms ---- */
