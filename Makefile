@@ -105,7 +105,7 @@ $(OUT)/obj/loader/images.o: $(GEN)/hashes.h# it includes the hashes and the cubi
 $(OUT)/obj/loader/%.o: MORE = -DPTXMM_BUILD -I$(GEN) -Wa,-Ibuild
 $(OUT)/obj/emulator/%.o $(OUT)/obj/tests/emu_%.o: MORE = -Iemulator
 # Rounding modes change at run time there.
-$(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o: MORE = -Iemulator -frounding-math -ffp-contract=off
+$(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o $(OUT)/obj/emulator/mma.o: MORE = -Iemulator -frounding-math -ffp-contract=off
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call QUIET,CC   )$(COMPILE) $(MORE) -c $< -o $@

@@ -150,7 +150,7 @@ static bool row_is(const struct form *f, struct word base)
 static bool exists_elsewhere(struct word base)
 {
     static const char *const words[] = {
-        "wmma", "tcgen05", "multimem", "clusterlaunchcontrol", "tex", "tld4", "txq", "suld",
+        "tcgen05", "multimem", "clusterlaunchcontrol", "tex", "tld4", "txq", "suld",
         "sust", "sured", "suq", "istypep", "vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl",
         "vshr", "vmad", "vset", "vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
         "vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4",

@@ -7,7 +7,7 @@
  * engines (async.h) complete at times of the machine's own clock, which advances with every
  * instruction and jumps when nothing can run.
  *
- * NOT IMPLEMENTED: textures and surfaces, dynamic parallelism, mma.sync, device-side malloc.
+ * NOT IMPLEMENTED: textures and surfaces, dynamic parallelism, device-side malloc.
  */
 #ifndef EMULATOR_MACHINE_H
 #define EMULATOR_MACHINE_H

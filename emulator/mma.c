@@ -9,15 +9,21 @@
  *   B register r   column l / 4, bytes 16 r + 4 (l % 4)
  *   D register r   row l / 4 + 8 (r / 2), column 2 (l % 4) + r % 2; f16: register r has both
  *
+ * wmma.mma is one of these or two, on registers that wmma.c tells apart. In tf32 each is two steps
+ * of K = 4. Where types of C and D differ, the step is one of f32: C of f16 is widened before, D of
+ * f16 rounded after. This is read in the machine code of ptxas 13.0 for sm_90, and not measured.
+ *
  * fp8 has no unit of its own on these parts: ptxas makes two f16 instructions of it, first for the
  * lower two elements of each register, then for the upper two on top, and adds C in the end.
  */
 #include "exec.h"
 
+#include <fenv.h>
 #include <math.h>
 
 #include "async.h"
 #include "floats.h"
+#include "wmma.h"
 
 enum { ROWS = 16, COLUMNS = 8, CHUNK = 16 };
 
@@ -40,6 +46,12 @@ static unsigned a_chunk(const struct inst *in, unsigned reg)
 static unsigned elements(const struct operand *op)
 {
     return op->kind == OPND_VEC ? op->n : 1;
+}
+
+/* C or D in f16: a register has two. */
+static bool halves(const struct inst *in, const struct operand *op)
+{
+    return elements(op) * 8 == in->m;
 }
 
 /* ---- registers to rows and back ---- */
@@ -74,7 +86,7 @@ static void read_fragments(struct warp *w, const struct inst *in, struct fragmen
     for (unsigned r = 0; r < elements(&in->o[3]); r++) {
         const struct operand *op = operand_element(p, &in->o[3], r);
         const uint32_t defined = warp_defined(w, op);
-        const bool half = in->type[0] == TY_F16;
+        const bool half = halves(in, &in->o[3]);
         for (unsigned lane = 0; lane < LANES; lane++) {
             const uint32_t v = (uint32_t)warp_value(w, op, lane);
             const unsigned row = lane / 4 + 8 * (half ? r : r / 2);
@@ -94,7 +106,7 @@ static void read_fragments(struct warp *w, const struct inst *in, struct fragmen
 static void write_result(struct warp *w, const struct inst *in, const struct fragments *f)
 {
     const struct program *p = w->grid->program;
-    const bool half = in->type[0] == TY_F16;
+    const bool half = halves(in, &in->o[0]);
 
     for (unsigned r = 0; r < elements(&in->o[0]); r++)
         for (unsigned lane = 0; lane < LANES; lane++) {
@@ -210,6 +222,16 @@ static void narrow_step(const struct inst *in, struct fragments *f)
 
 /* ---- double precision: a chain of fused multiply-adds ---- */
 
+static int direction(const struct inst *in)
+{
+    switch (in->rnd) {
+    case RND_RZ: return FE_TOWARDZERO;
+    case RND_RM: return FE_DOWNWARD;
+    case RND_RP: return FE_UPWARD;
+    default: return FE_TONEAREST;
+    }
+}
+
 /* Chunks of four lanes are chunks of four elements here. */
 static void doubles(struct warp *w, const struct inst *in)
 {
@@ -238,43 +260,154 @@ static void doubles(struct warp *w, const struct inst *in)
             c_defined[row][column] = warp_defined(w, op) >> lane & 1;
         }
     }
+    fesetround(direction(in));
     for (unsigned r = 0; r < elements(&in->o[0]); r++)
         for (unsigned lane = 0; lane < LANES; lane++) {
             const unsigned row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
-            double d = c[row][column];
+            volatile double d = c[row][column];
             for (unsigned k = 0; machine_config(w->m)->math && k < in->k; k++)
                 d = fma(a[row][k], b[column][k], d);
             warp_set(w, operand_element(p, &in->o[0], r), lane, bits_of_double(d),
                      a_defined[row] && b_defined[column] && c_defined[row][column]);
         }
+    fesetround(FE_TONEAREST);
+}
+
+/* ---- one instruction ---- */
+
+static void multiply(const struct inst *in, struct async_scratch *s, struct fragments *f)
+{
+    const enum type a = (enum type)in->type[1], b = (enum type)in->type[2];
+
+    if (a == TY_E4M3 || a == TY_E5M2)
+        fp8_steps(in, s, f);
+    else if (type_bits(a) < 8)
+        narrow_step(in, f);
+    else
+        step(in, s, format_of(a), format_of(b), (const uint8_t (*)[TENSOR_ROW_BYTES])f->a,
+             (const uint8_t (*)[TENSOR_ROW_BYTES])f->b, true, f->d);
 }
 
 enum flow op_mma(struct warp *w, const struct inst *in, uint32_t mask)
 {
     struct async_scratch *const s = async_scratch(w->m);
-    const enum type a = (enum type)in->type[1], b = (enum type)in->type[2];
     struct fragments f;
 
     if (!warp_whole(w, in, mask))
         return w->m->trapped ? FLOW_TRAP : FLOW_NEXT;
     if (!s)
         return warp_trap(w, in, -1, TRAP_MEMORY, "operands of an mma");
-    if (a == TY_F64) {
+    if (in->type[1] == TY_F64) {
         doubles(w, in);
         return FLOW_NEXT;
     }
     f.a = s->rows;
     f.b = s->rows + ROWS;
     read_fragments(w, in, &f);
-    if (!machine_config(w->m)->math)
-        ;
-    else if (a == TY_E4M3 || a == TY_E5M2)
-        fp8_steps(in, s, &f);
-    else if (type_bits(a) < 8)
-        narrow_step(in, &f);
-    else
-        step(in, s, format_of(a), format_of(b), (const uint8_t (*)[TENSOR_ROW_BYTES])f.a,
-             (const uint8_t (*)[TENSOR_ROW_BYTES])f.b, true, f.d);
+    if (machine_config(w->m)->math)
+        multiply(in, s, &f);
     write_result(w, in, &f);
+    return FLOW_NEXT;
+}
+
+/* ---- wmma.mma ---- */
+
+static struct operand slice(const struct operand *op, unsigned first, unsigned n)
+{
+    struct operand o = *op;
+
+    if (op->kind == OPND_VEC) {
+        o.reg += first;
+        o.n = (uint16_t)n;
+    }
+    return o;
+}
+
+static unsigned wmma_parts(const struct inst *in)
+{
+    return in->m * in->n / (ROWS * COLUMNS) > 1 ? 2 : 1;
+}
+
+/* The mma that the part is. */
+static struct inst wmma_part(const struct inst *in, unsigned part)
+{
+    const bool turned = wmma_turned(in), tall = in->m == 32 || turned;
+    const unsigned parts = wmma_parts(in), bits = type_bits((enum type)in->type[1]);
+    const unsigned word = bits == 64 ? 64 : 32, sums = elements(&in->o[0]) / parts;
+    const unsigned c = elements(&in->o[3]) / parts;
+    struct inst one = *in;
+
+    one.m = parts == 2 ? ROWS : COLUMNS;
+    one.n = COLUMNS;
+    const unsigned a = one.m * in->k * bits / 32 / word, b = COLUMNS * in->k * bits / 32 / word;
+    one.o[0] = slice(&in->o[0], part * sums, sums);
+    one.o[1] = slice(&in->o[turned ? 2 : 1], tall ? part * a : 0, a);
+    one.o[2] = slice(&in->o[turned ? 1 : 2], tall ? 0 : part * b, b);
+    one.o[3] = slice(&in->o[3], part * c, c);
+    return one;
+}
+
+/* K = 8 of tf32 in two steps; the second finds its elements where the first had them. */
+static void tf32_steps(const struct inst *in, struct async_scratch *s, struct fragments *f)
+{
+    uint8_t a[ROWS][TENSOR_ROW_BYTES] = {0}, b[COLUMNS][TENSOR_ROW_BYTES] = {0};
+
+    for (unsigned chunk = 0; chunk < 2; chunk++) {
+        for (unsigned r = 0; r < ROWS; r++)
+            memcpy(a[r], &f->a[r][CHUNK * chunk], CHUNK);
+        for (unsigned c = 0; c < COLUMNS; c++)
+            memcpy(b[c], &f->b[c][CHUNK * chunk], CHUNK);
+        step(in, s, TENSOR_TF32, TENSOR_TF32, (const uint8_t (*)[TENSOR_ROW_BYTES])a,
+             (const uint8_t (*)[TENSOR_ROW_BYTES])b, true, f->d);
+    }
+}
+
+static void wmma_multiply(const struct inst *in, struct async_scratch *s, struct fragments *f,
+                          bool math)
+{
+    struct inst one = *in;
+    const bool half_c = halves(in, &in->o[3]), half_d = halves(in, &in->o[0]);
+
+    if (half_c && !half_d)
+        for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+            f->d[i] = bits_of_float((float)half_value((uint16_t)f->d[i]));
+    if (half_d && !half_c)
+        one.type[0] = TY_F32;
+    if (!math)
+        ;
+    else if (in->type[1] == TY_TF32)
+        tf32_steps(&one, s, f);
+    else
+        multiply(&one, s, f);
+    if (half_d && !half_c)
+        for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+            f->d[i] = half_of_f32(f->d[i]);
+}
+
+enum flow op_wmma_mma(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    struct async_scratch *const s = async_scratch(w->m);
+    const unsigned parts = wmma_parts(in);
+    struct inst part[2];
+    struct fragments f[2];
+
+    if (!warp_whole(w, in, mask))
+        return w->m->trapped ? FLOW_TRAP : FLOW_NEXT;
+    if (!s)
+        return warp_trap(w, in, -1, TRAP_MEMORY, "operands of an mma");
+    for (unsigned i = 0; i < parts; i++) {
+        part[i] = wmma_part(in, i);
+        if (in->type[1] == TY_F64) {
+            doubles(w, &part[i]);
+            return FLOW_NEXT;
+        }
+        f[i].a = s->rows;
+        f[i].b = s->rows + ROWS;
+        read_fragments(w, &part[i], &f[i]);
+        wmma_multiply(&part[i], s, &f[i], machine_config(w->m)->math);
+    }
+    /* D may be A, B or C. */
+    for (unsigned i = 0; i < parts; i++)
+        write_result(w, &part[i], &f[i]);
     return FLOW_NEXT;
 }

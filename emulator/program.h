@@ -163,7 +163,8 @@ enum suboperation {                             // inst.sub
     SUB_FILL, SUB_USE, SUB_LASTUSE, SUB_DISCARD,
     SUB_WARPX2_02_13, SUB_WARPX2_01_23, SUB_WARPX4,
     SUB_B4X16_P64, SUB_B6X16_P32,
-    SUB_GATHER4, SUB_SCATTER4
+    SUB_GATHER4, SUB_SCATTER4,
+    SUB_A, SUB_B, SUB_C                         // wmma.load
 };
 
 enum tcgen_kind {                               // inst.kind
@@ -225,6 +226,7 @@ enum scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
 #define INST_TRANS_B        (1u << 30)
 #define INST_SHIFTAMT       (1u << 31)          // bfind.shiftamt
 #define INST_TRY            INST_SHIFTAMT       // mbarrier.try_wait (test_wait without)
+#define INST_COL            INST_TRANS          // wmma.load, wmma.store: the matrix by columns
 #define INST_PACK           INST_TRANS          // tcgen05.ld .pack::16b, st .unpack::16b
 #define INST_ASHIFT         INST_SHIFTAMT       // tcgen05.mma .ashift
 #define INST_SCALE_VEC      INST_CC             // tcgen05.mma block size spelled .scale_vec::NX

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "form_tcgen.h"
+#include "wmma.h"
 
 /* ---- mov ------------------------------------------------------------------------------------ */
 
@@ -201,6 +202,36 @@ static void mma(struct parser *ps, const struct raw *raws, unsigned n, struct in
     mma_fragment(ps, &raws[1], &in->o[1], a, words, false);
     mma_fragment(ps, &raws[2], &in->o[2], b, words, false);
     mma_fragment(ps, &raws[3], &in->o[3], d, sums, false);
+}
+
+/* ---- wmma ----------------------------------------------------------------------------------- */
+
+static enum type wmma_class(enum suboperation matrix, enum type t)
+{
+    return t == TY_F64 || (matrix == SUB_C && t != TY_F16) ? t : TY_B32;
+}
+
+static void wmma_fragment(struct parser *ps, const struct raw *r, const struct inst *in,
+                          struct operand *o, enum suboperation matrix, enum type t, bool dst)
+{
+    mma_fragment(ps, r, o, wmma_registers(in, matrix, t), wmma_class(matrix, t), dst);
+}
+
+static void wmma_mma(struct parser *ps, const struct raw *raws, unsigned n, struct inst *in)
+{
+    const enum type d = (enum type)in->type[0];
+    enum type c = d;
+
+    if (n != 4)
+        FAIL(ps, n > 4 ? &raws[4].tok : &ps->lex.tok, "wmma.mma has four operands: D, A, B, C");
+    if (in->type[2] == TY_NONE) {           /* of f16: types of D and C alone are written */
+        c = (enum type)in->type[1];
+        in->type[1] = in->type[2] = TY_F16;
+    }
+    wmma_fragment(ps, &raws[0], in, &in->o[0], SUB_C, d, true);
+    wmma_fragment(ps, &raws[1], in, &in->o[1], SUB_A, (enum type)in->type[1], false);
+    wmma_fragment(ps, &raws[2], in, &in->o[2], SUB_B, (enum type)in->type[2], false);
+    wmma_fragment(ps, &raws[3], in, &in->o[3], SUB_C, c, false);
 }
 
 /* ---- branches and calls --------------------------------------------------------------------- */
@@ -455,6 +486,13 @@ static void check(struct parser *ps, const struct raw *raws, unsigned n, struct 
     case OP_BULK_PREFETCH:
         bulk_size(ps, raws, in, 1);
         break;
+    case OP_WMMA_LOAD:
+        wmma_fragment(ps, &raws[0], in, &in->o[0], (enum suboperation)in->sub,
+                      (enum type)in->type[0], true);
+        break;
+    case OP_WMMA_STORE:
+        wmma_fragment(ps, &raws[1], in, &in->o[1], SUB_C, (enum type)in->type[0], false);
+        break;
     default:
         break;
     }
@@ -474,6 +512,9 @@ void special_assign(struct parser *ps, const struct shape *shape, const struct r
         return;
     case OP_MMA:
         mma(ps, raws, n, in);
+        return;
+    case OP_WMMA_MMA:
+        wmma_mma(ps, raws, n, in);
         return;
     case OP_BRA:
         branch(ps, raws, n, in);

@@ -1,6 +1,6 @@
 /*
- * For tests of instructions that a GPU can run too: the emulator's driver, or with PTXMM_DRIVER another,
- * and device memory for what goes in and what comes out.
+ * For tests of instructions that a GPU can run too: the emulator's driver, or with PTXMM_DRIVER
+ * another, and device memory for what goes in and what comes out.
  */
 #ifndef TESTS_EMU_GPU_H
 #define TESTS_EMU_GPU_H
