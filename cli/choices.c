@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_file.h"
 #include "workload.h"
 
 struct place {
@@ -62,15 +63,9 @@ static bool read_choice(const struct place *p, const json_t *entry, struct ptxmm
 
 static bool read_all(const char *file, struct choice_list *choices, char *error, size_t size)
 {
-    json_error_t why;
-    choices->root = json_load_file(file, JSON_REJECT_DUPLICATES, &why);
-    if (!choices->root) {
-        if (why.line > 0)
-            snprintf(error, size, "%s: line %d: %s", file, why.line, why.text);
-        else
-            snprintf(error, size, "%s", why.text); /* it names the file */
+    choices->root = json_file_read(file, error, size);
+    if (!choices->root)
         return false;
-    }
     const json_t *list = json_object_get(choices->root, "choices");
     if (json_integer_value(json_object_get(choices->root, "schema")) != 1 || !json_is_array(list)) {
         snprintf(error, size, "%s: \"schema\" must be 1, with an array \"choices\": what ptxmm-bench "

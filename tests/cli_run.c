@@ -704,7 +704,15 @@ static void run_takes_choices(void **state)
         write_whole("choices.json", wrong[i].text, strlen(wrong[i].text));
         child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 2, wrong[i].words);
     }
-    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices none.json", 2, "none.json");
+    /* What was no JSON is quoted, on one line and without what steers terminals. */
+    static const char steers[] = "{ \"schema\": \"a\nb";
+    write_whole("choices.json", steers, sizeof steers - 1);
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 2, "choices.json: line 1: ");
+    write_whole("choices.json", "\033[31m", 5);
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 2, "choices.json: line 1: ");
+    assert_null(strchr(child.err, '\033'));
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices none.json", 2, "none.json cannot be read: No such file");
+    child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices .", 2, ". cannot be read: Is a directory");
     child_refuses("run " DRIVER "--m 64 --n 128 --k 96 --choices ''", 2, "--choices is \"\", must be the name of a file");
 #undef CHOICE
 #undef BF16
