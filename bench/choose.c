@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cli/choices.h"
+#include "cli/workload.h"
 
 static int complain(const char *path, const char *what)
 {
@@ -12,83 +14,111 @@ static int complain(const char *path, const char *what)
     return -1;
 }
 
-static const char *text_or(const json_t *object, const char *name, const char *otherwise)
+static int complain_of(const char *path, size_t result, const char *why)
 {
-    const char *text = json_string_value(json_object_get(object, name));
-    return text ? text : otherwise;
+    fprintf(stderr, "ptxmm-bench: %s: results[%zu] makes no choice: %s\n", path, result, why);
+    return -1;
 }
 
-/* What was timed, as a choice; NULL: it was not, or memory is exhausted. */
-static json_t *choice_of(const json_t *result, const char *device)
-{
-    const json_t *ours = json_object_get(json_object_get(result, "pair"), "ours");
-    const char *kernel = json_string_value(json_object_get(result, "kernel"));
-    const char *type = text_or(result, "type", "?");
-    if (!ours || !kernel) return NULL;
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:f}", "device", device, "m",
-                     json_integer_value(json_object_get(result, "m")), "n",
-                     json_integer_value(json_object_get(result, "n")), "k",
-                     json_integer_value(json_object_get(result, "k")), "batch",
-                     json_integer_value(json_object_get(result, "batch")), "a", type, "b",
-                     text_or(result, "b_type", type), "d", text_or(result, "out_type", "?"), "accumulate",
-                     text_or(result, "accumulate", "default"), "kernel", kernel, "us",
-                     json_number_value(json_object_get(ours, "median_us")));
-}
+/* The choices so far, and where in them each product is. */
+struct chosen {
+    json_t *list, *places;
+};
 
-/* Are two choices for the same product on the same device? */
-static bool same_product(const json_t *x, const json_t *y)
+/* What was timed, in the members that a choice has; the caller drops it. NULL: memory is exhausted. */
+static json_t *entry_of(const json_t *result, const json_t *device, const json_t *us)
 {
-    static const char *const key[] = { "device", "m", "n", "k", "batch", "a", "b", "d", "accumulate" };
-    for (size_t i = 0; i < sizeof key / sizeof *key; i++)
-        if (!json_equal(json_object_get(x, key[i]), json_object_get(y, key[i]))) return false;
-    return true;
+    static const char *const names[][2] = { { "m", "m" }, { "n", "n" }, { "k", "k" }, { "batch", "batch" },
+                                            { "a", "type" }, { "b", "b_type" }, { "d", "out_type" },
+                                            { "accumulate", "accumulate" }, { "kernel", "kernel" } };
+    json_t *entry = json_object();
+    int failed = !entry || json_object_set(entry, "device", (json_t *)device);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *value = json_incref(json_object_get(result, names[i][1]));
+        if (!value && !strcmp(names[i][0], "b")) value = json_incref(json_object_get(result, "type"));
+        if (!value && !strcmp(names[i][0], "accumulate")) value = json_string("default");
+        failed = failed || (value && json_object_set(entry, names[i][0], value));
+        json_decref(value);
+    }
+    if (!failed && (!us || !json_object_set(entry, "us", (json_t *)us))) return entry;
+    json_decref(entry);
+    return NULL;
 }
 
 /* Keeps the faster one of each product. */
-static int offer(json_t *choices, json_t *choice)
+static int offer(struct chosen *chosen, json_t *entry, const struct ptxmm_choice *choice)
 {
-    size_t i;
-    json_t *there;
-    json_array_foreach(choices, i, there) {
-        if (!same_product(there, choice)) continue;
-        if (json_number_value(json_object_get(choice, "us")) < json_number_value(json_object_get(there, "us")))
-            return json_array_set_new(choices, i, choice);
-        json_decref(choice);
-        return 0;
-    }
-    return json_array_append_new(choices, choice);
+    char product[256];
+    snprintf(product, sizeof product, "%lld %lld %lld %lld %d %d %d %d %s", (long long)choice->m, (long long)choice->n,
+             (long long)choice->k, (long long)choice->batch, choice->a, choice->b, choice->d, choice->accumulate,
+             choice->device);
+    const json_t *place = json_object_get(chosen->places, product);
+    if (!place)
+        return json_object_set_new(chosen->places, product, json_integer((json_int_t)json_array_size(chosen->list))) ||
+               json_array_append(chosen->list, entry);
+    const size_t at = (size_t)json_integer_value(place);
+    const json_t *there = json_array_get(chosen->list, at);
+    return json_number_value(json_object_get(entry, "us")) < json_number_value(json_object_get(there, "us")) &&
+           json_array_set(chosen->list, at, entry);
 }
 
-static int read_file(const char *path, json_t *choices)
+/* One result that was timed. */
+static int take(struct chosen *chosen, const char *path, size_t index, const json_t *result, const json_t *device)
+{
+    struct ptxmm_choice choice;
+    char why[100];
+    const json_t *us = json_object_get(json_object_get(json_object_get(result, "pair"), "ours"), "median_us");
+    json_t *entry = entry_of(result, device, us);
+    int failed = 0;
+    if (!entry)
+        failed = complain(path, "memory is exhausted");
+    else if (!choice_read(entry, &choice, why, sizeof why))
+        failed = complain_of(path, index, why);
+    else if (!(json_number_value(us) > 0))
+        failed = complain_of(path, index, "median_us must be more than 0");
+    if (!failed) {
+        /* What means the same is written the same way. */
+        if (!type_is_fp8(choice.a) || !type_is_fp8(choice.b)) choice.accumulate = PTXMM_ACCUMULATE_DEFAULT;
+        if (!choice.batch) choice.batch = 1;
+        if (json_object_set_new(entry, "batch", json_integer((json_int_t)choice.batch)) ||
+            json_object_set_new(entry, "accumulate", json_string(choice.accumulate ? "fast" : "default")) ||
+            offer(chosen, entry, &choice))
+            failed = complain(path, "memory is exhausted");
+    }
+    json_decref(entry);
+    return failed;
+}
+
+static int read_file(const char *path, struct chosen *chosen)
 {
     json_t *root = bench_results(path);
     if (!root) return -1;
     int failed = 0;
     const json_t *results = json_object_get(root, "results"), *result;
-    const char *device = json_string_value(json_object_get(root, "device"));
     size_t i;
     if (json_is_true(json_object_get(root, "emulator")))
         failed = complain(path, "the times are an emulator's, must be a GPU's");
     else
-        json_array_foreach(results, i, result) {
-            json_t *choice = choice_of(result, device);
-            if (choice && !failed && offer(choices, choice)) failed = complain(path, "memory is exhausted");
-        }
+        json_array_foreach(results, i, result)
+            if (!failed && json_object_get(json_object_get(result, "pair"), "ours"))
+                failed = take(chosen, path, i, result, json_object_get(root, "device"));
     json_decref(root);
     return failed;
 }
 
 int bench_choose(const char *const *paths, size_t count)
 {
-    json_t *choices = json_array();
-    int failed = choices ? 0 : complain(paths[0], "memory is exhausted");
-    for (size_t i = 0; i < count && !failed; i++) failed = read_file(paths[i], choices);
-    if (!failed && json_array_size(choices) == 0)
+    struct chosen chosen = { json_array(), json_object() };
+    int failed = chosen.list && chosen.places ? 0 : complain(paths[0], "memory is exhausted");
+    for (size_t i = 0; i < count && !failed; i++) failed = read_file(paths[i], &chosen);
+    if (!failed && json_array_size(chosen.list) == 0)
         failed = complain(paths[0], "no result of the pair protocol is in it");
-    json_t *root = failed ? NULL : json_pack("{s:i, s:O}", "schema", 1, "choices", choices);
+    json_t *root = failed ? NULL : json_pack("{s:i, s:O}", "schema", 1, "choices", chosen.list);
+    if (!failed && !root) failed = complain(paths[0], "memory is exhausted");
     if (root && (json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8)) || putchar('\n') == EOF || fflush(stdout)))
         failed = complain("standard output", "cannot be written");
     json_decref(root);
-    json_decref(choices);
+    json_decref(chosen.list);
+    json_decref(chosen.places);
     return failed;
 }

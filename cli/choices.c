@@ -8,57 +8,57 @@
 #include "json_file.h"
 #include "workload.h"
 
-struct place {
-    const char *file;
-    size_t index;
-    char *error;
+/* Where the words go that say what is wrong. */
+struct words {
+    char *text;
     size_t size;
 };
 
-static bool wrong(const struct place *p, const char *member, const char *what)
+static bool wrong(const struct words *w, const char *member, const char *what)
 {
-    snprintf(p->error, p->size, "%s: choices[%zu].%s must be %s", p->file, p->index, member, what);
+    snprintf(w->text, w->size, "%s must be %s", member, what);
     return false;
 }
 
 /* Of a device, and so of all: no longer than struct ptxmm_device has room for. */
-static bool read_name(const struct place *p, const json_t *entry, const char *member,
+static bool read_name(const struct words *w, const json_t *entry, const char *member,
                       const char **name)
 {
     *name = json_string_value(json_object_get(entry, member));
     return (*name && **name && strlen(*name) < sizeof ((struct ptxmm_device *)NULL)->name) ||
-           wrong(p, member, "a name of 1 to 63 characters");
+           wrong(w, member, "a name of 1 to 63 characters");
 }
 
 /* `missing`: what a member that is not there is worth; -1: it must be there. */
-static bool read_size(const struct place *p, const json_t *entry, const char *member,
+static bool read_size(const struct words *w, const json_t *entry, const char *member,
                       int64_t missing, int least, int64_t *value)
 {
     const json_t *number = json_object_get(entry, member);
     *value = number ? json_integer_value(number) : missing;
     return ((!number || json_is_integer(number)) && *value >= least) ||
-           wrong(p, member, least ? "a whole number of at least 1" : "a whole number of at least 0");
+           wrong(w, member, least ? "a whole number of at least 1" : "a whole number of at least 0");
 }
 
-static bool read_type(const struct place *p, const json_t *entry, const char *member,
+static bool read_type(const struct words *w, const json_t *entry, const char *member,
                       enum ptxmm_type *type)
 {
     const char *name = json_string_value(json_object_get(entry, member));
-    return (name && type_parse(name, type)) || wrong(p, member, "bf16, f16, f32, e4m3 or e5m2");
+    return (name && type_parse(name, type)) || wrong(w, member, "bf16, f16, f32, e4m3 or e5m2");
 }
 
-static bool read_choice(const struct place *p, const json_t *entry, struct ptxmm_choice *c)
+bool choice_read(const json_t *entry, struct ptxmm_choice *c, char *error, size_t size)
 {
+    const struct words words = { error, size }, *const w = &words;
     const json_t *accumulate = json_object_get(entry, "accumulate");
     const char *how = accumulate ? json_string_value(accumulate) : "default";
     if (!how || (strcmp(how, "default") && strcmp(how, "fast")))
-        return wrong(p, "accumulate", "default or fast");
+        return wrong(w, "accumulate", "default or fast");
     c->accumulate = strcmp(how, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
-    return read_name(p, entry, "device", &c->device) && read_name(p, entry, "kernel", &c->kernel) &&
-           read_size(p, entry, "m", -1, 1, &c->m) && read_size(p, entry, "n", -1, 1, &c->n) &&
-           read_size(p, entry, "k", -1, 0, &c->k) && read_size(p, entry, "batch", 1, 0, &c->batch) &&
-           read_type(p, entry, "a", &c->a) && read_type(p, entry, "b", &c->b) &&
-           read_type(p, entry, "d", &c->d);
+    return read_name(w, entry, "device", &c->device) && read_name(w, entry, "kernel", &c->kernel) &&
+           read_size(w, entry, "m", -1, 1, &c->m) && read_size(w, entry, "n", -1, 1, &c->n) &&
+           read_size(w, entry, "k", -1, 0, &c->k) && read_size(w, entry, "batch", 1, 0, &c->batch) &&
+           read_type(w, entry, "a", &c->a) && read_type(w, entry, "b", &c->b) &&
+           read_type(w, entry, "d", &c->d);
 }
 
 static bool read_all(const char *file, struct choice_list *choices, char *error, size_t size)
@@ -79,9 +79,11 @@ static bool read_all(const char *file, struct choice_list *choices, char *error,
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        const struct place place = { file, i, error, size };
-        if (!read_choice(&place, json_array_get(list, i), &choices->list[i]))
+        char why[100];
+        if (!choice_read(json_array_get(list, i), &choices->list[i], why, sizeof why)) {
+            snprintf(error, size, "%s: choices[%zu].%s", file, i, why);
             return false;
+        }
     }
     choices->count = count;
     return true;

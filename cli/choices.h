@@ -21,6 +21,9 @@ struct choice_list {
 
 /* False: `error` has one line that names the file and what in it is wrong, and the list is empty. */
 bool choices_read(const char *file, struct choice_list *choices, char *error, size_t size);
+/* One entry of the array, which owns the strings of *choice. False: `error` says which member is wrong, as
+ * "m must be a whole number of at least 1". */
+bool choice_read(const json_t *entry, struct ptxmm_choice *choice, char *error, size_t size);
 void choices_drop(struct choice_list *choices);
 
 #endif

@@ -64,6 +64,28 @@ refuses() { # refuses NAME FILE WORDS
     if [ "$status" = 2 ] && [ ! -s "$dir/said" ] && grep -q "$3" "$dir/why"; then echo "ok choose/$1"; else echo "not ok choose/$1: exit code $status"; cat "$dir/said" "$dir/why"; fi
 }
 sed 's/"device"/"emulator": true, "device"/' "$dir/timed.json" > "$dir/emulated.json"
+# What is the same product to the library is one choice: a batch of 0 is 1, and of 16-bit types there is one accumulation.
+sed 's/"batch": 1, "type": "bf16"/"batch": 0, "type": "bf16", "accumulate": "fast"/; s/4\.5/4.125/' "$dir/timed.json" > "$dir/equal.json"
+"$out/bin/ptxmm-bench" --choose "$dir/equal.json" --choose "$dir/timed.json" | tr -d ' \n' > "$dir/said"
+if [ "$(grep -o '"kernel"' "$dir/said" | wc -l)" = 2 ] && grep -q '"batch":1,"a":"bf16","b":"bf16","d":"bf16","accumulate":"default","kernel":"quick","us":4.125' "$dir/said"
+then echo "ok choose/same_product"; else echo "not ok choose/same_product"; cat "$dir/said"; fi
+# Many products take no longer than it takes to read them.
+awk 'BEGIN { printf "{ \"schema\": 1, \"device\": \"NVIDIA H200\", \"results\": ["
+             for (m = 1; m <= 60000; m++) printf "%s{ \"m\": %d, \"n\": 8, \"k\": 8, \"type\": \"f16\", \"out_type\": \"f16\", \"kernel\": \"k\", \"pair\": { \"ours\": { \"median_us\": 5 } } }", (m > 1 ? "," : ""), m
+             print "]}" }' > "$dir/many.json"
+if [ "$(timeout 20 "$out/bin/ptxmm-bench" --choose "$dir/many.json" | grep -c '"kernel"')" = 60000 ]; then echo "ok choose/many"; else echo "not ok choose/many"; fi
+# What no reader of choices would take is not written.
+spoilt() { # spoilt NAME CHANGE WORDS
+    sed "$2" "$dir/timed.json" > "$dir/spoilt.json"
+    refuses "$1" "$dir/spoilt.json" "results\[1\] makes no choice: $3"
+}
+spoilt size '3s/"m": 8/"m": 8.5/' 'm must be a whole number'
+spoilt type '3s/"type": "bf16"/"type": "s8"/' 'a must be bf16'
+spoilt kernel '3s/"kernel": "quick"/"kernel": null/' 'kernel must be a name'
+spoilt time '3s/4\.5/0/' 'median_us must be more than 0'
+spoilt no_time '3s/4\.5/"4.5"/' 'median_us must be more than 0'
+sed 's/NVIDIA H200/0123456789012345678901234567890123456789012345678901234567890123/' "$dir/timed.json" > "$dir/named.json"
+refuses device "$dir/named.json" 'results\[0\] makes no choice: device must be a name of 1 to 63 characters'
 refuses emulator "$dir/emulated.json" "must be a GPU's"
 refuses schema "$dir/schema.json" '"schema" must be 1'
 refuses empty "$dir/empty.json" 'no result of the pair protocol'
