@@ -265,15 +265,19 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].has > most_size)
             return reject(candidate, PTXMM_REASON_SIZE, sizes[i].field, sizes[i].has, most_size);
-    // The number of tiles is counted in 32 bits too.
+    // The number of tiles is counted in 32 bits too, and with launch control each has CTAs of its own in
+    // the grid.
+    int64_t most_tiles = most_size;
+    if (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL)
+        most_tiles /= kernel->cluster;
     int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
             tiles_n = ceil_div(problem->n, kernel->tile_n);
-    if (tiles_m > 0 && tiles_n > most_size / tiles_m)
+    if (tiles_m > 0 && tiles_n > most_tiles / tiles_m)
         return reject(candidate, PTXMM_REASON_SIZE, "n", problem->n,
-                      most_size / tiles_m * kernel->tile_n);
+                      most_tiles / tiles_m * kernel->tile_n);
     int64_t batch = problem_batch(problem), tiles = tiles_m * tiles_n;
-    if (tiles > 0 && batch > most_size / tiles)
-        return reject(candidate, PTXMM_REASON_SIZE, "batch", batch, most_size / tiles);
+    if (tiles > 0 && batch > most_tiles / tiles)
+        return reject(candidate, PTXMM_REASON_SIZE, "batch", batch, most_tiles / tiles);
 
     const struct {
         const char *pitch, *apart;

@@ -98,6 +98,37 @@ static void alignment(void **unused)
                         "sm90_gemm_bf16_128x256: a.ld is 130 bytes, must be a multiple of 16");
 }
 
+/* A grid has at most 2^31 - 1 CTAs: with launch control it has a cluster for every tile. */
+static void grids_fit(void **unused)
+{
+    (void)unused;
+    struct ptxmm_device device;
+    assert_int_equal(ptxmm_device_known("b200", &device, NULL), PTXMM_OK);
+    struct ptxmm_candidate candidates[MOST];
+    struct ptxmm_problem problem = case_problem(8, 8, 8);
+    problem.kind = PTXMM_BATCH_STRIDED;
+    problem.d.batch_stride = 64;
+    size_t pairs = 0;
+    for (problem.batch = INT32_MAX / 2; problem.batch <= INT32_MAX / 2 + 1; problem.batch++) {
+        size_t count = choose(&device, &problem, candidates);
+        for (size_t i = 0; i < count; i++) {
+            const struct ptxmm_candidate *c = &candidates[i];
+            if (c->reason == PTXMM_REASON_NONE)
+                assert_in_range(c->ctas, 1, INT32_MAX);
+            if (c->kernel->schedule != PTXMM_SCHEDULE_LAUNCH_CONTROL || c->kernel->cluster != 2 ||
+                (c->reason != PTXMM_REASON_NONE && c->reason != PTXMM_REASON_SIZE))
+                continue;
+            pairs++;
+            assert_int_equal(c->reason == PTXMM_REASON_SIZE, problem.batch > INT32_MAX / 2);
+            if (c->reason) {
+                assert_string_equal(c->field, "batch");
+                assert_int_equal(c->needs, INT32_MAX / 2);
+            }
+        }
+    }
+    assert_true(pairs >= 2);
+}
+
 /* Every other reason that a pack of plain kernels has. */
 static void reasons(void **unused)
 {
@@ -654,7 +685,8 @@ static void offences(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alignment),         cmocka_unit_test(reasons), cmocka_unit_test(batches),
+        cmocka_unit_test(alignment),         cmocka_unit_test(reasons),
+        cmocka_unit_test(grids_fit),         cmocka_unit_test(batches),
         cmocka_unit_test(devices),           cmocka_unit_test(architectures),
         cmocka_unit_test(accumulation),      cmocka_unit_test(properties),
         cmocka_unit_test(monotone),          cmocka_unit_test(near_measurements),
