@@ -22,6 +22,8 @@
 /* What events around a launch add to its time. */
 #define EVENTS_US 2.0
 
+enum { MOST_CLUSTER = 16, MOST_GROUPS = 64 };
+
 struct point {
     struct ptxmm_problem problem;
     const struct ptxmm_kernel_info *kernel;
@@ -69,6 +71,33 @@ static int complain(const char *path, const char *what)
     return -1;
 }
 
+/* Longer than any product takes; within the model's range whatever the fit makes of it. */
+#define LONGEST_US 1e9
+
+/* A leading dimension as ptxmm-bench makes it for the selection: rows begin at multiples of 16 bytes. */
+static int64_t aligned(enum ptxmm_type type, int64_t row)
+{
+    const int64_t step = type == PTXMM_F32 ? 4 : type_is_fp8(type) ? 16 : 8;
+    return row / step * step + (row % step ? step : 0);
+}
+
+/* Can the kernel have multiplied this? What the model is asked about must be a product that it is made for. */
+static bool is_served(const struct points *points, const struct point *point)
+{
+    struct ptxmm_problem problem = point->problem;
+    struct ptxmm_candidate first;
+    size_t count;
+    const int64_t sizes[] = { problem.m, problem.n, problem.k, problem.batch };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] < (i < 2) || sizes[i] > INT32_MAX) return false;
+    problem.prefer.kernel = point->kernel->name;
+    problem.a.ld = aligned(problem.a.type, problem.k);
+    problem.b.ld = aligned(problem.b.type, problem.k);
+    problem.d.ld = aligned(problem.d.type, problem.n);
+    if (problem.batch > 1) problem.d.batch_stride = problem.d.ld * problem.m;
+    return !ptxmm_select(&points->device, &problem, &first, 1, &count, NULL) && !first.reason;
+}
+
 /* 0: taken, or of no use here; -1 after one line. */
 static int take(struct points *points, const char *path, const json_t *result)
 {
@@ -92,8 +121,12 @@ static int take(struct points *points, const char *path, const json_t *result)
     point.cluster = json_integer_value(json_object_get(result, "cluster"));
     point.groups = json_integer_value(json_object_get(result, "groups"));
     if (point.cluster < 1 || point.groups < 1) return complain(path, "a result has no \"cluster\" or no \"groups\"");
+    if (point.cluster > MOST_CLUSTER || point.groups > MOST_GROUPS)
+        return complain(path, "a result has a \"cluster\" of more than 16 CTAs, or more than 64 \"groups\"");
+    if (!is_served(points, &point)) return complain(path, "a result is of a product that its kernel cannot multiply");
     point.us = json_number_value(json_object_get(ours, "median_us")) - EVENTS_US;
     if (!(point.us > 0)) return complain(path, "a median is not longer than the events around it");
+    if (!(point.us < LONGEST_US)) return complain(path, "a median is longer than 1000 s");
     snprintf(point.shape, sizeof point.shape, "%lldx%lldx%lld", (long long)point.problem.m,
              (long long)point.problem.n, (long long)point.problem.k);
     if (point.problem.batch > 1)

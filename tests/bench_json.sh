@@ -44,6 +44,21 @@ fails groups "$dir/ungrouped.json" '"cluster" or no "groups"'
 fails schema "$dir/schema.json" '"schema" must be 1'
 fails empty "$dir/empty.json" 'no result of the pair protocol'
 fails missing "$dir/none.json" none.json
+# What no kernel can have been timed with does not come near the model.
+strange() { # strange NAME CHANGE WORDS
+    sed "$2" "$dir/same.json" > "$dir/strange.json"
+    fails "$1" "$dir/strange.json" "$3"
+}
+strange no_rows '2s/"m": 512/"m": 0/' 'a product that its kernel cannot multiply'
+strange size_text '2s/"m": 512/"m": "512"/' 'a product that its kernel cannot multiply'
+strange negative '2s/"n": 512/"n": -512/' 'a product that its kernel cannot multiply'
+strange huge '2s/512/9223372036854775807/g' 'a product that its kernel cannot multiply'
+strange types '2s/"out_type": "bf16"/"out_type": "f32"/' 'a product that its kernel cannot multiply'
+strange architecture '2s/"kernel": "[^"]*"/"kernel": "sm100_gemm_16bit_128x256"/' 'a product that its kernel cannot multiply'
+strange clusters '2s/"cluster": [0-9]*/"cluster": 1000000000/' 'more than 16 CTAs'
+strange many_groups '2s/"groups": [0-9]*/"groups": 9223372036854775807/' 'more than 64 "groups"'
+strange long '2s/"median_us": [0-9.]*/"median_us": 1e300/' 'longer than 1000 s'
+strange short '2s/"median_us": [0-9.]*/"median_us": 0/' 'not longer than the events'
 
 cat > "$dir/timed.json" <<'EOF'
 { "schema": 1, "device": "NVIDIA H200", "results": [
