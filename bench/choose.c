@@ -115,8 +115,10 @@ int bench_choose(const char *const *paths, size_t count)
         failed = complain(paths[0], "no result of the pair protocol is in it");
     json_t *root = failed ? NULL : json_pack("{s:i, s:O}", "schema", 1, "choices", chosen.list);
     if (!failed && !root) failed = complain(paths[0], "memory is exhausted");
-    if (root && (json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8)) || putchar('\n') == EOF || fflush(stdout)))
-        failed = complain("standard output", "cannot be written");
+    if (root && json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(8)))
+        failed = ferror(stdout) ? -1 : complain(paths[0], "memory is exhausted"); /* main says what became of the output */
+    else if (root)
+        putchar('\n');
     json_decref(root);
     json_decref(chosen.list);
     json_decref(chosen.places);

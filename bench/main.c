@@ -21,6 +21,7 @@
 
 #include "bench.h"
 #include "cli/choices.h"
+#include "cli/output.h"
 #include "cli/workload.h"
 
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
@@ -361,6 +362,13 @@ static void summarise(const struct bench *bench)
                    exp(bench->best[i].log_sum / bench->best[i].count));
 }
 
+/* Whatever ends the program, --help too: what was printed must have been written. */
+static void check_output(int code, void *unused)
+{
+    (void)unused;
+    if (!output_end("ptxmm-bench") && !code) _exit(EXIT_USAGE);
+}
+
 int main(int argc, char **argv)
 {
     static struct arguments a; /* large: sets and samples */
@@ -371,6 +379,8 @@ int main(int argc, char **argv)
         .doc = "ptxmm-bench -- times the kernels beside cuBLASLt in one process, after checking their results.",
     };
     char why[600], command[400] = "";
+    output_begin();
+    on_exit(check_output, NULL);
     bench->type = PTXMM_BF16;
     bench->protocols = PROTOCOL_PAIR | PROTOCOL_COOL;
     bench->seed = 1;

@@ -1,18 +1,16 @@
 /* main.c -- the command `ptxmm`. */
-#include <stdio.h>
-
 #include "options.h"
+#include "output.h"
 
 int main(int argc, char **argv)
 {
     struct options options;
     int code;
+    output_begin();
     const struct command *command = options_read(argc, argv, &options, &code);
     if (command)
         code = command->run(&options);
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "ptxmm: standard output cannot be written\n");
-        return code ? code : EXIT_USAGE;
-    }
+    if (!output_end("ptxmm") && !code)
+        code = EXIT_USAGE;
     return code;
 }

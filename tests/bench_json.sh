@@ -117,3 +117,24 @@ if "$out/bin/ptxmm-bench" --markdown "$dir/ratios.json" --chart "$dir/chart.svg"
 then echo "ok chart/draws"; else echo "not ok chart/draws"; cat "$dir/chart.svg"; fi
 "$out/bin/ptxmm-bench" --markdown "$dir/empty.json" --chart "$dir/none.svg" > "$dir/said" 2>&1
 [ "$?" = 2 ] && [ ! -e "$dir/none.svg" ] && grep -q 'no result was timed' "$dir/said" && echo "ok chart/empty" || { echo "not ok chart/empty"; cat "$dir/said"; }
+
+# What could not be printed is an error, and does not go into another file that is written.
+unwritten() { # unwritten NAME OPTIONS...
+    name=$1; shift
+    "$out/bin/ptxmm-bench" "$@" > /dev/full 2> "$dir/why"
+    status=$?
+    "$out/bin/ptxmm-bench" "$@" >&- 2>> "$dir/why"
+    status="$status, $?"
+    if [ "$status" = '2, 2' ] && [ "$(grep -c 'standard output cannot be written' "$dir/why")" = 2 ]; then echo "ok output/$name"; else echo "not ok output/$name: exit codes $status"; cat "$dir/why"; fi
+}
+unwritten choose --choose "$dir/timed.json"
+unwritten markdown --markdown "$dir/ratios.json"
+unwritten help --help
+head -2 "$dir/same.json" > "$dir/one.json"
+echo ']}' >> "$dir/one.json"
+unwritten calibrate --calibrate "$dir/one.json"
+if [ -e "$out/lib/libptxmm_emulator.so" ]; then
+    export PTXMM_PTX_DIR="$out/ptx"
+    unwritten run --driver "$out/lib/libptxmm_emulator.so" --shape 64x64x64 --quick --protocol pair --no-host-time --json "$dir/run.json"
+    if [ "$(head -c 2 "$dir/run.json" | tr -d '\n')" = '{' ] && tail -1 "$dir/run.json" | grep -q '^}$'; then echo "ok output/json"; else echo "not ok output/json"; cat "$dir/run.json"; fi
+fi
