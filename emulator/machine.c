@@ -64,7 +64,7 @@ static unsigned round_up(unsigned n, unsigned to)
 
 /*
  * Nobody has allocated registers for PTX text. With setmaxnreg the assembler takes the most that
- * the declared CTA may have, but not more than the smallest increase asks for; otherwise the
+ * the declared CTA may have, but not more than the largest increase asks for; otherwise the
  * virtual registers of the decoder, which share by life time, are the estimate.
  */
 unsigned machine_registers(const struct program *program, const struct function *fn,
@@ -88,12 +88,14 @@ unsigned machine_registers(const struct program *program, const struct function 
 
     unsigned want = round_up(fn->nregs[BANK_32] + 2 * fn->nregs[BANK_64] + 8, 8);
     if (fn->uses_setmaxnreg) {
-        want = cap;
+        unsigned most = 0;
+
         for (uint32_t pc = fn->first; pc < fn->end; pc++) {
             const struct inst *in = &program->insts[pc];
-            if (in->op == OP_SETMAXNREG && in->sub == SUB_INC && in->o[0].imm < want)
-                want = (unsigned)in->o[0].imm;
+            if (in->op == OP_SETMAXNREG && in->sub == SUB_INC && in->o[0].imm > most)
+                most = (unsigned)in->o[0].imm;
         }
+        want = most ? most : cap;
     }
     return want < cap ? want < 16 ? 16 : want : cap;
 }

@@ -334,6 +334,21 @@ static void test_setmaxnreg(void **state)
     EVERYWHERE(e, check(&e, text, 2, 384, sevens);)
 }
 
+/* Threads start with as many registers as the largest increase asks for, if the CTA may have them, as ptxas has it: a
+ * worker that "raises" its few once more does not leave the others with as few. */
+static void test_setmaxnreg_again(void **state)
+{
+    static const char text[] = HEAD
+        ".visible .entry k(.param .u64 out) .reqntid 384 .minnctapersm 1 {\n" PROLOGUE
+        "mov.u32 r9, 7; setp.ge.u32 p0, r0, 128; @p0 bra consumer;\n"
+        "setmaxnreg.dec.sync.aligned.u32 24; bar.sync 1; setmaxnreg.inc.sync.aligned.u32 24;\n"
+        "st.global.u32 [rd0], r9; ret;\n"
+        "consumer: setmaxnreg.inc.sync.aligned.u32 240; bar.sync 1;\n"
+        "setmaxnreg.inc.sync.aligned.u32 240; st.global.u32 [rd0], r9; ret; }\n";
+    (void)state;
+    EVERYWHERE(e, check(&e, text, 2, 384, sevens);)
+}
+
 /* ---- calls ---- */
 
 static uint32_t factorial(unsigned i)
@@ -565,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_named_barriers),
         cmocka_unit_test(test_barrier_reduction),
         cmocka_unit_test(test_setmaxnreg),
+        cmocka_unit_test(test_setmaxnreg_again),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_function_pointers),
         cmocka_unit_test(test_printf),
