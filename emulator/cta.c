@@ -289,7 +289,8 @@ static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
     w->cluster_arrived = w->cluster_phase = 0;
     w->wake_at = UINT64_MAX;
     w->park_count = 0;
-    w->local_size = 0;
+    w->local_size = w->frame_bytes = 0;
+    memset(w->taken, 0, sizeof w->taken);
     for (unsigned l = 0; l < LANES; l++) {
         w->pc[l] = g->fn->first;
         w->lane_depth[l] = 0;

@@ -466,7 +466,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     IN_CONTEXT(priority_range(least, greatest));
 }
 
-// ---- limits and preferences: kept and given back, without effect on the machine -----------------
+// ---- limits and preferences: kept and given back; the stack's alone has an effect, if it is large 
 
 static size_t *limit_of(struct context *ctx, CUlimit limit)
 {

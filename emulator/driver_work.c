@@ -176,6 +176,7 @@ static CUresult run_launches(struct context *ctx, struct work *const *works, siz
             .params = w->params,
             .param_bytes = w->param_bytes,
             .programmatic = i > 0,
+            .stack_bytes = ctx->limits.stack,
             .grid_id = ++ctx->grids,
         };
         const struct mem_block *barrier =

@@ -365,6 +365,68 @@ static enum flow call_assert(struct warp *w, const struct inst *in, uint32_t mas
     return warp_trap(w, in, (int)lane, TRAP_ASSERT, "%s:%u: %s", file, (unsigned)line, message);
 }
 
+/* ---- the stack pointer ---- */
+
+/* What alloca took beyond so many bytes is nobody's, and undefined when it is taken again. */
+static void give_back(struct warp *w, unsigned lane, uint32_t taken)
+{
+    uint8_t *const valid = w->local_valid + lane * valid_bytes(w->local_size);
+
+    valid_fill(valid, w->local_size - w->taken[lane], w->taken[lane] - taken, false);
+    w->taken[lane] = taken;
+}
+
+enum flow op_stacksave(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    if (!warp_local(w, in))
+        return FLOW_TRAP;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned lane = (unsigned)__builtin_ctz(left);
+        warp_set(w, &in->o[0], lane, w->local_size - w->taken[lane], true);
+    }
+    return FLOW_NEXT;
+}
+
+enum flow op_stackrestore(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    if (!warp_local(w, in) || !warp_need(w, in, &in->o[0], mask, "the stack pointer"))
+        return FLOW_TRAP;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned lane = (unsigned)__builtin_ctz(left);
+        const uint64_t to = warp_value(w, &in->o[0], lane);
+        const uint32_t now = w->local_size - w->taken[lane];
+        const uint32_t first = w->local_size - (w->depth ? w->stack[lane][w->depth].taken : 0);
+        if (to < now || to > first)
+            return warp_trap(w, in, (int)lane, TRAP_STACK, "0x%llx is no stack pointer of this "
+                             "function: it began at 0x%x and is at 0x%x", (unsigned long long)to,
+                             first, now);
+        give_back(w, lane, w->local_size - (uint32_t)to);
+    }
+    return FLOW_NEXT;
+}
+
+enum flow op_alloca(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    const uint32_t asked = in->o[2].kind == OPND_IMM ? (uint32_t)in->o[2].imm : 0;
+    const uint32_t align = asked > 8 ? asked : 8;
+
+    if (!warp_local(w, in) || !warp_need(w, in, &in->o[1], mask, "the size"))
+        return FLOW_TRAP;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned lane = (unsigned)__builtin_ctz(left);
+        const uint64_t size = warp_value(w, &in->o[1], lane);
+        const uint32_t now = w->local_size - w->taken[lane], room = now - w->frame_bytes;
+        const uint32_t to = size > room ? 0 : (now - (uint32_t)size) & ~(align - 1);
+        if (size > room || to < w->frame_bytes)
+            return warp_trap(w, in, (int)lane, TRAP_STACK, "alloca of %llu bytes at a multiple of "
+                             "%u: %u are left (cuCtxSetLimit has more)", (unsigned long long)size,
+                             align, room);
+        w->taken[lane] = w->local_size - to;
+        warp_set(w, &in->o[0], lane, to, true);
+    }
+    return FLOW_NEXT;
+}
+
 /* ---- call and return ---- */
 
 static const struct function *callee_of(struct warp *w, const struct inst *in, unsigned lane)
@@ -403,7 +465,8 @@ static enum flow enter(struct warp *w, const struct inst *in, uint32_t lanes,
                 return warp_trap(w, in, (int)lane, TRAP_MEMORY, "a call stack");
         }
         w->stack[lane][depth] = (struct lane_frame){
-            .ret = w->at + 1, .call = w->at, .frame = outer, .fn = w->fn,
+            .ret = w->at + 1, .call = w->at, .frame = outer, .taken = w->taken[lane],
+            .fn = w->fn,
         };
         if (fn->frame_size) {
             struct place frame;
@@ -474,30 +537,12 @@ enum flow op_ret(struct warp *w, const struct inst *in, uint32_t mask)
             if (!pass(w, in, lane, operand_element(p, results, i), f->frame, outside,
                       &fn->rets[i], inner, &inside, false))
                 return FLOW_TRAP;
+        if (w->taken[lane] != f->taken)
+            give_back(w, lane, f->taken);
         w->lane_depth[lane]--;
         w->lane_frame[lane] = f->frame;
         w->lane_fn[lane] = f->fn;
         warp_jump(w, 1u << lane, f->ret);
     }
     return FLOW_NEXT;
-}
-
-/* ---- the stack pointer ---- */
-
-enum flow op_stacksave(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    (void)mask;
-    return exec_refuse(w, in, "stacksave");
-}
-
-enum flow op_stackrestore(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    (void)mask;
-    return exec_refuse(w, in, "stackrestore");
-}
-
-enum flow op_alloca(struct warp *w, const struct inst *in, uint32_t mask)
-{
-    (void)mask;
-    return exec_refuse(w, in, "alloca");
 }

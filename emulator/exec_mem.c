@@ -93,7 +93,7 @@ static bool common_area(struct warp *w, enum space space, const uint64_t *at, st
         area->origin = least - ref.at;
         return true;
     case SP_LOCAL:
-        if (!w->local || most > w->local_size || size > w->local_size - most)
+        if (!w->local || most > w->frame_bytes || size > w->frame_bytes - most)
             return false;
         area->data = w->local;
         area->valid = w->local_valid;

@@ -141,6 +141,7 @@ struct lane_frame {
     uint32_t ret;               /* instruction behind the call */
     uint32_t call;              /* the call itself */
     uint32_t frame;             /* caller's frame in local memory */
+    uint32_t taken;             /* by alloca, when it called */
     const struct function *fn;  /* caller */
 };
 
@@ -191,7 +192,11 @@ struct warp {
 
     struct park parks[LANES];
     unsigned park_count;
-    uint32_t local_size;        /* bytes of local memory per lane */
+    /* Local memory: functions' frames go up from 0, what alloca takes goes down from its end, which
+     * programs without alloca have at frame_bytes. */
+    uint32_t local_size;        /* bytes of it per lane */
+    uint32_t frame_bytes;
+    uint32_t taken[LANES];      /* by alloca: the stack pointer is local_size less this */
     uint8_t *local, *local_valid;   /* lane after lane, NULL until used */
 };
 
@@ -369,6 +374,9 @@ struct place {
  */
 bool warp_place(struct warp *w, const struct inst *in, unsigned lane, enum space space,
                 uint64_t address, size_t size, enum access access, struct place *out);
+
+/* The lanes' local memory is there; else a trap. */
+bool warp_local(struct warp *w, const struct inst *in);
 
 /* The same from an asynchronous event: global, and shared addresses of a cluster. */
 bool machine_place_global(struct machine *m, const struct site *at, uint64_t address, size_t size,

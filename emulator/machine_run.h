@@ -40,6 +40,7 @@ struct launch {
     /* Global memory {size, counter} that the CTAs of a cooperative launch meet at: %envreg1 and 2
      * hold its address, cooperative_groups does the rest. 0: no cooperative launch. */
     uint64_t grid_barrier;
+    size_t stack_bytes;         /* what a thread's stack must have room for; 0: what it always has */
     uint64_t grid_id;           /* %gridid, and the launch's number in reports */
 };
 

@@ -103,12 +103,21 @@ bool machine_place_global(struct machine *m, const struct site *at, uint64_t add
 
 /* ---- local memory ---- */
 
-enum { STACK_BYTES = 65536 };   /* per thread, of kernels whose depth nobody can tell */
+/* Per thread, of kernels whose depth nobody can tell, and as much again for alloca; or what the
+ * context's limit says, if that is more. */
+enum { STACK_BYTES = 65536, STACK_MOST = 1 << 24 };
 
-static bool local_open(struct warp *w, const struct inst *in)
+bool warp_local(struct warp *w, const struct inst *in)
 {
     const struct function *fn = w->grid->fn;
-    const uint32_t size = fn->recursive ? STACK_BYTES : fn->max_frame;
+    const size_t wanted = w->grid->launch->stack_bytes;
+    const uint32_t stack = wanted < STACK_BYTES ? STACK_BYTES
+                         : wanted > STACK_MOST ? STACK_MOST : (uint32_t)wanted;
+    const uint32_t frames = fn->recursive ? stack : fn->max_frame;
+    const uint32_t size = frames + (w->grid->program->moves_stack ? stack : 0);
+
+    if (w->local)
+        return true;
 
     w->local = calloc(LANES, size + 1);
     w->local_valid = calloc(LANES, valid_bytes(size));
@@ -117,18 +126,27 @@ static bool local_open(struct warp *w, const struct inst *in)
         return false;
     }
     w->local_size = size;
+    w->frame_bytes = frames;
     return true;
 }
 
 static bool place_local(struct warp *w, const struct inst *in, unsigned lane, uint64_t address,
                         size_t size, struct place *out)
 {
-    if (!w->local && !local_open(w, in))
+    if (!warp_local(w, in))
         return false;
     if (address > w->local_size || size > w->local_size - address) {
         warp_trap_at(w, in, (int)lane, TRAP_BOUNDS, address,
                      "%zu bytes of local memory, of which the thread has 0x%x", size,
                      w->local_size);
+        return false;
+    }
+    const uint32_t pointer = w->local_size - w->taken[lane];
+    if (address + size > w->frame_bytes && address < pointer) {
+        warp_trap_at(w, in, (int)lane, TRAP_BOUNDS, address,
+                     "%zu bytes of local memory between the frames, which end at 0x%x, and the "
+                     "stack pointer, 0x%x: alloca has not taken them, or they were given back",
+                     size, w->frame_bytes, pointer);
         return false;
     }
     *out = (struct place){

@@ -372,6 +372,7 @@ struct program {
     struct symbol *symbols; uint32_t nsymbols;
     const char **files;     uint32_t nfiles;    // files[0] is options.file or "ptx"
     const char *text;       size_t text_len;    // private copy of the source
+    bool moves_stack;       // has alloca, stacksave or stackrestore
     struct arena *arena;    // owns all of the above
 };
 

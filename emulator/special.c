@@ -486,6 +486,14 @@ static void check(struct parser *ps, const struct raw *raws, unsigned n, struct 
     case OP_BULK_PREFETCH:
         bulk_size(ps, raws, in, 1);
         break;
+    case OP_ALLOCA:
+        if (in->o[2].kind == OPND_IMM && in->o[2].imm & (in->o[2].imm - 1))
+            FAIL(ps, &raws[2].tok, "the alignment is a power of two");
+        ps->p->moves_stack = true;
+        break;
+    case OP_STACKSAVE: case OP_STACKRESTORE:
+        ps->p->moves_stack = true;
+        break;
     case OP_WMMA_LOAD:
         wmma_fragment(ps, &raws[0], in, &in->o[0], (enum suboperation)in->sub,
                       (enum type)in->type[0], true);
