@@ -274,6 +274,8 @@ void link_program(struct parser *ps)
     depths(ps, &g);
     shared_memory(ps, &g);
     for (uint32_t f = 0; f < ps->p->nfuncs; f++)
-        if (!ps->p->funcs[f].is_extern && !ps->p->funcs[f].is_alias)
+        if (!ps->p->funcs[f].is_extern && !ps->p->funcs[f].is_alias) {
+            bytes_settle(ps, f);
             regs_share(ps, f);
+        }
 }

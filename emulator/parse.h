@@ -224,6 +224,8 @@ void body_parse(struct parser *ps);
 
 /* link.c: after the last line */
 void link_program(struct parser *ps);
+/* bytes.c: before registers share */
+void bytes_settle(struct parser *ps, uint32_t func);
 /* regs.c */
 void regs_share(struct parser *ps, uint32_t func);
 

@@ -349,6 +349,27 @@ static void test_setmaxnreg_again(void **state)
     EVERYWHERE(e, check(&e, text, 2, 384, sevens);)
 }
 
+/* ---- bytes that nobody writes ---- */
+
+static uint32_t packed(unsigned i)
+{
+    return 0x11000000u | (i & 0xff) << 16 | (i + 1) << 8 | i;
+}
+
+/* As compilers put bytes together: r5, r6 and r7 are written nowhere, and none of their bytes comes out. */
+static void test_unwritten_bytes(void **state)
+{
+    static const char text[] = HEAD
+        ".visible .entry k(.param .u64 out) {\n" PROLOGUE
+        "add.u32 r2, r1, 1;\n"
+        "prmt.b32 r3, r1, r2, 0x3340; prmt.b32 r4, r1, r5, 0x3340; prmt.b32 r8, r6, r7, 0x3340;\n"
+        "mov.b32 r9, r4; prmt.b32 r9, r9, r8, 0x5410;\n"
+        "prmt.b32 r1, r3, r9, 0x4410; and.b32 r1, r1, 0x00ffffff; or.b32 r1, r1, 0x11000000;\n"
+        "st.global.u32 [rd0], r1; ret; }\n";
+    (void)state;
+    EVERYWHERE(e, check(&e, text, 2, 96, packed);)
+}
+
 /* ---- calls ---- */
 
 static uint32_t factorial(unsigned i)
@@ -581,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_barrier_reduction),
         cmocka_unit_test(test_setmaxnreg),
         cmocka_unit_test(test_setmaxnreg_again),
+        cmocka_unit_test(test_unwritten_bytes),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_function_pointers),
         cmocka_unit_test(test_printf),
