@@ -123,7 +123,7 @@ $(OUT)/lib/libptxmm.a $(OUT)/lib/libptxmm_emulator.a $(OUT)/obj/libcli.a $(OUT)/
 $(OUT)/lib/libptxmm.so: $(LOADER) | $(OUT)/lib
 	$(call QUIET,LINK )$(SHARED)$(SONAME) -o $@.$(VERSION) $^ && ln -sf $(@F).$(VERSION) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
 $(OUT)/lib/libptxmm_emulator.so: $(EMU) | $(OUT)/lib
-	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm
+	$(call QUIET,LINK )$(SHARED)$(@F) -o $@ $^ -lm -ldl
 
 # A folder for LD_LIBRARY_PATH: the emulator by the driver's name, and the runtime on it.
 $(RUNTIME): $(patsubst %.c,$(OUT)/obj/%.o,$(wildcard runtime/*.c)) $(OUT)/lib/libptxmm_emulator.so runtime/exports.map

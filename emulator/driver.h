@@ -430,8 +430,10 @@ CUresult memory_free(struct context *ctx, uint64_t address);
 // driver_module.c
 CUresult image_new(struct context *ctx, const char *text, size_t length, struct image **image);
 void image_drop(struct image *image);
-// Finds the PTX text in what a load call was given; *length counts it.
-CUresult image_text(const void *data, const char **text, size_t *length, const char **why);
+// Finds the PTX text in what a load call was given; *length counts it. Where it had to be unpacked,
+// *owned is the memory that the caller frees, else NULL.
+CUresult image_text(const void *data, const char **text, size_t *length, char **owned,
+                    const char **why);
 CUresult module_load(struct context *ctx, const char *text, size_t length, struct module **module);
 void module_free(struct module *module);
 struct func *module_function(struct module *module, const char *name);
@@ -440,6 +442,11 @@ CUresult module_global(const struct module *module, CUdeviceptr *address, size_t
 CUresult file_read(const char *path, char **data); // the caller frees; ends in zeros
 void func_init(struct func *func, struct image *image, struct module *module,
                const struct function *function);
+// driver_unpack.c
+enum packing { PACKED_LZ4, PACKED_ZSTD };
+// Text of `bytes` bytes, with a zero behind it; the caller frees. NULL: *why says why.
+char *text_unpack(enum packing packing, const void *packed, size_t packed_bytes, uint64_t bytes,
+                  const char **why);
 // driver_library.c
 struct func *library_function(struct kernel *kernel, struct context *ctx, CUresult *result);
 // Of a function's handle or a kernel's.

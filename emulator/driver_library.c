@@ -156,9 +156,9 @@ static CUresult load(CUlibrary *out, const void *data)
     if (!lib)
         return CUDA_ERROR_OUT_OF_MEMORY;
     const char *text = NULL, *why = "";
-    lib->status = image_text(data, &text, &lib->length, &why);
+    lib->status = image_text(data, &text, &lib->length, &lib->text, &why);
     snprintf(lib->why, sizeof lib->why, "%s", why);
-    if (lib->status == CUDA_SUCCESS)
+    if (lib->status == CUDA_SUCCESS && !lib->text)
         lib->text = strndup(text, lib->length);
     lib->handle = handle_new(HANDLE_LIBRARY, lib);
     if (!lib->handle || (lib->status == CUDA_SUCCESS && !lib->text)) {

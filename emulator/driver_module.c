@@ -13,7 +13,8 @@
 
 enum { FATBIN_WRAPPER = 0x466243b1, FATBIN_PTX = 1 };
 #define FATBIN_MAGIC 0xba55ed50u
-#define FATBIN_COMPRESSED UINT64_C(0xf000)
+#define FATBIN_LZ4  UINT64_C(0x2000)
+#define FATBIN_ZSTD UINT64_C(0x8000)
 
 // Head of a fat binary, and of each entry in it. Only what is looked at has a name.
 struct fatbin_head {
@@ -29,35 +30,52 @@ struct fatbin_entry {
     uint32_t packed_bytes, options;
     uint16_t minor, major;
     uint32_t arch, name_at, name_bytes;
-    uint64_t flags;
+    uint64_t flags, nothing, plain_bytes;       // of compressed text when it is unpacked
 };
 
-// Finds the newest plain PTX text that the part can run.
-static CUresult fatbin_text(const uint8_t *data, const char **text, size_t *length,
+// The text of an entry.
+static CUresult entry_text(const struct fatbin_entry *e, const uint8_t *payload, const char **text,
+                           size_t *length, char **owned, const char **why)
+{
+    if (e->flags & (FATBIN_LZ4 | FATBIN_ZSTD)) {
+        const size_t packed = e->packed_bytes < e->bytes ? e->packed_bytes : (size_t)e->bytes;
+        *owned = text_unpack(e->flags & FATBIN_ZSTD ? PACKED_ZSTD : PACKED_LZ4, payload, packed,
+                             e->plain_bytes, why);
+        if (!*owned)
+            return CUDA_ERROR_NO_BINARY_FOR_GPU;
+        *text = *owned;
+        *length = strnlen(*text, (size_t)e->plain_bytes);
+    } else {
+        *text = (const char *)payload;
+        *length = strnlen(*text, e->bytes);
+    }
+    return CUDA_SUCCESS;
+}
+
+// Finds the newest PTX text that the part can run.
+static CUresult fatbin_text(const uint8_t *data, const char **text, size_t *length, char **owned,
                             const char **why)
 {
     const unsigned part = driver_part_is_b200() ? 100 : 90;
     struct fatbin_head head;
     memcpy(&head, data, sizeof head);
-    const uint8_t *at = data + head.head_bytes, *end = at + head.bytes;
-    unsigned best = 0;
+    const uint8_t *at = data + head.head_bytes, *end = at + head.bytes, *payload = NULL;
+    struct fatbin_entry best = {0};
     *why = "the fat binary holds no PTX for this part (the emulator runs PTX, not machine code)";
-    while ((size_t)(end - at) >= sizeof(struct fatbin_entry)) {
+    while ((size_t)(end - at) >= sizeof best) {
         struct fatbin_entry e;
         memcpy(&e, at, sizeof e);
         if (e.head_bytes < sizeof e || e.head_bytes > (size_t)(end - at) ||
             e.bytes > (size_t)(end - at) - e.head_bytes)
             break;
-        if (e.kind == FATBIN_PTX && (e.flags & FATBIN_COMPRESSED))
-            *why = "the PTX in the fat binary is compressed (make it with --no-compress)";
-        else if (e.kind == FATBIN_PTX && e.arch <= part && e.arch > best) {
-            best = e.arch;
-            *text = (const char *)at + e.head_bytes;
-            *length = strnlen(*text, e.bytes);
+        if (e.kind == FATBIN_PTX && e.arch <= part && e.arch > best.arch) {
+            best = e;
+            payload = at + e.head_bytes;
         }
         at += e.head_bytes + e.bytes;
     }
-    return best ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return payload ? entry_text(&best, payload, text, length, owned, why)
+                   : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 // PTX begins with .version, perhaps behind blanks, comments and preprocessor lines.
@@ -78,9 +96,11 @@ static bool looks_like_ptx(const char *p)
     }
 }
 
-CUresult image_text(const void *data, const char **text, size_t *length, const char **why)
+CUresult image_text(const void *data, const char **text, size_t *length, char **owned,
+                    const char **why)
 {
     uint32_t magic;
+    *owned = NULL;
     if (*(const uint8_t *)data == 0) {
         *why = "the image is empty";
         return CUDA_ERROR_INVALID_IMAGE;
@@ -95,10 +115,10 @@ CUresult image_text(const void *data, const char **text, size_t *length, const c
         if (magic == FATBIN_WRAPPER) {
             const void *inner;
             memcpy(&inner, (const char *)data + 8, sizeof inner);
-            return fatbin_text(inner, text, length, why);
+            return fatbin_text(inner, text, length, owned, why);
         }
         if (magic == FATBIN_MAGIC)
-            return fatbin_text(data, text, length, why);
+            return fatbin_text(data, text, length, owned, why);
     }
     if (looks_like_ptx(data)) {
         *text = data;
@@ -350,6 +370,7 @@ static CUresult load_data(struct context *ctx, CUmodule *out, const void *data, 
 {
     struct logs logs = {0};
     const char *text = NULL, *why = NULL;
+    char *owned = NULL;
     size_t length = 0;
     struct module *m = NULL;
     if (!out || !data)
@@ -359,11 +380,12 @@ static CUresult load_data(struct context *ctx, CUmodule *out, const void *data, 
         result = capture_forbids();
     if (result != CUDA_SUCCESS)
         return result;
-    result = image_text(data, &text, &length, &why);
+    result = image_text(data, &text, &length, &owned, &why);
     if (result == CUDA_SUCCESS)
         result = module_load(ctx, text, length, &m);
     else
         driver_report(ctx, why);
+    free(owned);
     write_logs(&logs, result == CUDA_SUCCESS ? NULL : ctx->report);
     if (result == CUDA_SUCCESS)
         *out = m->handle;

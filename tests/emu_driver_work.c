@@ -1,6 +1,7 @@
 // The driver API: modules, libraries, functions, launches and what they refuse, faults, occupancy.
 #include "emu_cuda.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 static void modules(void **state)
@@ -129,53 +130,102 @@ static void load_errors(void **state)
     IS(ERROR_FILE_NOT_FOUND, cuLibraryLoadFromFile(&lib, path, NULL, NULL, 0, NULL, NULL, 0));
 }
 
-// A fat binary: a head, and entries of machine code and of PTX.
+enum packing { PLAIN, LZ4, ZSTD, DAMAGED_LZ4, DAMAGED_ZSTD, PACKINGS };
+
+// Packs a text as nvcc would; 0: the library for it is not on this machine.
+static size_t pack(enum packing packing, const char *text, uint8_t *to, size_t room)
+{
+    const bool zstd = packing == ZSTD || packing == DAMAGED_ZSTD;
+    void *library = dlopen(zstd ? "libzstd.so.1" : "liblz4.so.1", RTLD_NOW);
+    void *symbol = library ? dlsym(library, zstd ? "ZSTD_compress" : "LZ4_compress_default") : NULL;
+    size_t (*by_zstd)(void *, size_t, const void *, size_t, int);
+    int (*by_lz4)(const char *, char *, int, int);
+    size_t bytes = 0;
+    memcpy(&by_zstd, &symbol, sizeof symbol);
+    memcpy(&by_lz4, &symbol, sizeof symbol);
+    if (symbol)
+        bytes = zstd ? by_zstd(to, room, text, strlen(text) + 1, 3)
+                     : (size_t)by_lz4(text, (char *)to, (int)strlen(text) + 1, (int)room);
+    if (packing == DAMAGED_LZ4 || packing == DAMAGED_ZSTD)
+        memset(to, 0xff, 8);
+    return bytes;
+}
+
+// A fat binary: a head, and entries of machine code (kind 2) or of PTX. 0: it cannot be packed here.
+static size_t make_fat(uint8_t *fat, size_t room, uint16_t kind, enum packing packing)
+{
+    const char *texts[] = {
+        PTX_HEAD ".visible .entry newer(){ ret; }\n",
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry older(){ ret; }\n"};
+    const uint64_t flags[PACKINGS] = {0, 0x2000, 0x8000, 0x2000, 0x8000};
+    size_t at = 16;
+    memset(fat, 0, room);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t arch = i ? 80 : 90, head = 64;
+        const uint64_t plain = strlen(texts[i]) + 1;
+        size_t packed = plain;
+        if (packing)
+            packed = pack(packing, texts[i], fat + at + head, room - at - head);
+        else
+            memcpy(fat + at + head, texts[i], plain);
+        if (!packed)
+            return 0;
+        const uint32_t packed_bytes = packing ? (uint32_t)packed : 0;
+        const uint64_t bytes = (packed + 7) / 8 * 8;
+        memcpy(fat + at, &kind, 2);
+        memcpy(fat + at + 4, &head, 4);
+        memcpy(fat + at + 8, &bytes, 8);
+        memcpy(fat + at + 16, &packed_bytes, 4);
+        memcpy(fat + at + 28, &arch, 4);
+        memcpy(fat + at + 40, &flags[packing], 8);
+        memcpy(fat + at + 56, packing ? &plain : &(uint64_t){0}, 8);
+        at += head + bytes;
+    }
+    const uint32_t magic = 0xba55ed50;
+    const uint16_t head = 16;
+    const uint64_t bytes = at - 16;
+    memcpy(fat, &magic, 4);
+    memcpy(fat + 6, &head, 2);
+    memcpy(fat + 8, &bytes, 8);
+    return at;
+}
+
 static void fat_binaries(void **state)
 {
     (void)state;
     static _Alignas(8) uint8_t fat[8192];
+    const struct {
+        uint32_t magic, version;
+        const void *data;
+        void *extra;
+    } wrapper = {0x466243b1, 1, fat, NULL};
     CUmodule m;
     CUfunction f;
-    const char *texts[] = {
-        PTX_HEAD ".visible .entry newer(){ ret; }\n",
-        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry older(){ ret; }\n"};
-    for (int round = 0; round < 3; round++) { // plain PTX; machine code only; compressed PTX only
-        size_t at = 16;
-        memset(fat, 0, sizeof fat);
-        for (int i = 0; i < 2; i++) {
-            const uint32_t arch = i ? 80 : 90, head = 64;
-            const uint16_t kind = round == 1 ? 2 : 1;
-            const uint64_t bytes = (strlen(texts[i]) + 8) / 8 * 8, flags = round == 2 ? 0x2000 : 0;
-            memcpy(fat + at, &kind, 2);
-            memcpy(fat + at + 4, &head, 4);
-            memcpy(fat + at + 8, &bytes, 8);
-            memcpy(fat + at + 28, &arch, 4);
-            memcpy(fat + at + 40, &flags, 8);
-            memcpy(fat + at + head, texts[i], strlen(texts[i]));
-            at += head + bytes;
+    CUlibrary lib;
+    CUkernel k;
+    for (int packing = PLAIN; packing < PACKINGS; packing++) {
+        if (!make_fat(fat, sizeof fat, 1, (enum packing)packing)) {
+            print_message("nothing here packs by LZ4 or zstd, number %d\n", packing);
+            continue;
         }
-        const uint32_t magic = 0xba55ed50;
-        const uint16_t head = 16;
-        const uint64_t bytes = at - 16;
-        memcpy(fat, &magic, 4);
-        memcpy(fat + 6, &head, 2);
-        memcpy(fat + 8, &bytes, 8);
-        struct {
-            uint32_t magic, version;
-            const void *data;
-            void *extra;
-        } wrapper = {0x466243b1, 1, fat, NULL};
-        if (round == 0) {
+        if (packing < DAMAGED_LZ4) {
             OK(cuModuleLoadData(&m, fat));
             OK(cuModuleGetFunction(&f, m, "newer"));
             OK(cuModuleLoadFatBinary(&m, &wrapper));
             OK(cuModuleGetFunction(&f, m, "newer"));
+            OK(cuLibraryLoadData(&lib, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
+            OK(cuLibraryGetKernel(&k, lib, "newer"));
+            OK(cuLibraryUnload(lib));
         } else {
             IS(ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, fat));
-            IS(ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, &wrapper));
-            assert_non_null(strstr(ptxmmEmulatorReport(), round == 1 ? "no PTX" : "compressed"));
+            assert_non_null(strstr(ptxmmEmulatorReport(), "damaged"));
+            IS(ERROR_NO_BINARY_FOR_GPU, cuLibraryLoadData(&lib, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
         }
     }
+    make_fat(fat, sizeof fat, 2, PLAIN);
+    IS(ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, fat));
+    IS(ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&m, &wrapper));
+    assert_non_null(strstr(ptxmmEmulatorReport(), "no PTX"));
 }
 
 static void libraries(void **state)

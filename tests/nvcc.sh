@@ -8,7 +8,7 @@ case $out in */san | */tsan) echo "skip nvcc: sanitizers want to be loaded first
 if [ ! -x "$nvcc" ] || ! command -v g++ > /dev/null; then echo "skip nvcc: no nvcc or no g++ here"; exit; fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-"$nvcc" -cudart shared --no-compress -gencode arch=compute_90,code=compute_90 -o "$dir/program" tests/data/runtime.cu \
+"$nvcc" -cudart shared -gencode arch=compute_90,code=compute_90 -o "$dir/program" tests/data/runtime.cu \
     > "$dir/said" 2>&1 || { echo "not ok nvcc/compile"; cat "$dir/said"; exit; }
 for policy in early late random; do
     LD_LIBRARY_PATH=$out/lib/emulator PTXMM_EMU_POLICY=$policy PTXMM_EMU_REPORT=- "$dir/program" > "$dir/said" 2>&1
