@@ -138,4 +138,17 @@ enum flow warp_by_member(struct warp *w, const struct inst *in, uint32_t mask,
 /* What the decoder admits and the machine does not execute. */
 enum flow exec_refuse(struct warp *w, const struct inst *in, const char *what);
 
+/* Lanes in which `a and b` or `a or b` is known, though one of the two may not be: 0 and x, 1 or x. */
+static inline uint32_t logic_defined(enum suboperation op, uint32_t a, uint32_t a_known, uint32_t b,
+                                     uint32_t b_known)
+{
+    const uint32_t both = a_known & b_known;
+
+    switch (op) {
+    case SUB_AND: return both | (a_known & ~a) | (b_known & ~b);
+    case SUB_OR: return both | (a_known & a) | (b_known & b);
+    default: return both;
+    }
+}
+
 #endif

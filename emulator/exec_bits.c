@@ -13,20 +13,45 @@ static uint32_t low_mask(const struct inst *in)
     return type_bits((enum type)in->type[0]) == 16 ? 0xffff : UINT32_MAX;
 }
 
-static enum flow pred_logic(struct warp *w, const struct inst *in, uint32_t mask, int operation)
+static enum flow pred_logic(struct warp *w, const struct inst *in, uint32_t mask,
+                            enum suboperation operation)
 {
     const uint32_t a = warp_pred(w, &in->o[1]), b = warp_pred(w, &in->o[2]);
-    const uint32_t defined = warp_defined(w, &in->o[1]) & warp_defined(w, &in->o[2]);
+    const uint32_t a_known = warp_defined(w, &in->o[1]), b_known = warp_defined(w, &in->o[2]);
 
-    warp_set_pred(w, &in->o[0], mask, operation == '&' ? a & b : operation == '|' ? a | b : a ^ b,
-                  defined);
+    warp_set_pred(w, &in->o[0], mask,
+                  operation == SUB_AND ? a & b : operation == SUB_OR ? a | b : a ^ b,
+                  logic_defined(operation, a, a_known, b, b_known));
     return FLOW_NEXT;
+}
+
+/* `and` and `or` where a source is undefined in some lanes: the other one may decide by itself. */
+static enum flow mask_logic(struct warp *w, const struct inst *in, uint32_t mask, bool both)
+{
+    const uint32_t a_known = warp_defined(w, &in->o[1]), b_known = warp_defined(w, &in->o[2]);
+    const uint64_t ones = is64(in) ? UINT64_MAX : low_mask(in), decides = both ? 0 : ones;
+
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const unsigned l = (unsigned)__builtin_ctz(left);
+        const uint64_t a = warp_value(w, &in->o[1], l) & ones, b = warp_value(w, &in->o[2], l) & ones;
+        const bool known = (a_known & b_known) >> l & 1 || (a_known >> l & 1 && a == decides) ||
+                           (b_known >> l & 1 && b == decides);
+        warp_set(w, &in->o[0], l, both ? a & b : a | b, known);
+    }
+    return FLOW_NEXT;
+}
+
+static bool some_undefined(const struct warp *w, const struct inst *in, uint32_t mask)
+{
+    return mask & ~(warp_defined(w, &in->o[1]) & warp_defined(w, &in->o[2]));
 }
 
 enum flow op_and(struct warp *w, const struct inst *in, uint32_t mask)
 {
     if (in->type[0] == TY_PRED)
-        return pred_logic(w, in, mask, '&');
+        return pred_logic(w, in, mask, SUB_AND);
+    if (some_undefined(w, in, mask))
+        return mask_logic(w, in, mask, true);
     if (is64(in))
         BINARY64(a[l] & b[l]);
     BINARY32(a[l] & b[l]);
@@ -35,7 +60,9 @@ enum flow op_and(struct warp *w, const struct inst *in, uint32_t mask)
 enum flow op_or(struct warp *w, const struct inst *in, uint32_t mask)
 {
     if (in->type[0] == TY_PRED)
-        return pred_logic(w, in, mask, '|');
+        return pred_logic(w, in, mask, SUB_OR);
+    if (some_undefined(w, in, mask))
+        return mask_logic(w, in, mask, false);
     if (is64(in))
         BINARY64(a[l] | b[l]);
     BINARY32(a[l] | b[l]);
@@ -44,7 +71,7 @@ enum flow op_or(struct warp *w, const struct inst *in, uint32_t mask)
 enum flow op_xor(struct warp *w, const struct inst *in, uint32_t mask)
 {
     if (in->type[0] == TY_PRED)
-        return pred_logic(w, in, mask, '^');
+        return pred_logic(w, in, mask, SUB_XOR);
     if (is64(in))
         BINARY64(a[l] ^ b[l]);
     BINARY32(a[l] ^ b[l]);

@@ -301,17 +301,20 @@ enum flow op_setp(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const enum type type = (enum type)in->type[0];
     const bool packed = type == TY_F16X2 || type == TY_BF16X2;
-    uint32_t defined = warp_defined(w, &in->o[2]) & warp_defined(w, &in->o[3]);
-    uint32_t with = 0;
+    const uint32_t known = warp_defined(w, &in->o[2]) & warp_defined(w, &in->o[3]);
+    uint32_t with = 0, with_known = UINT32_MAX;
 
     if (in->sub != SUB_NONE) {
         with = warp_pred(w, &in->o[4]);
-        defined &= warp_defined(w, &in->o[4]);
+        with_known = warp_defined(w, &in->o[4]);
     }
     const uint32_t hit = compare(w, in, mask, type, &in->o[2], &in->o[3], 0);
     const uint32_t other = packed ? compare(w, in, mask, type, &in->o[2], &in->o[3], 16) : ~hit;
-    warp_set_pred(w, &in->o[0], mask, combine(in, hit, with), defined);
-    warp_set_pred(w, &in->o[1], mask, combine(in, other, with), defined);
+    const enum suboperation op = (enum suboperation)in->sub;
+    warp_set_pred(w, &in->o[0], mask, combine(in, hit, with),
+                  logic_defined(op, hit, known, with, with_known));
+    warp_set_pred(w, &in->o[1], mask, combine(in, other, with),
+                  logic_defined(op, other, known, with, with_known));
     return FLOW_NEXT;
 }
 

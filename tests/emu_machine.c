@@ -370,6 +370,32 @@ static void test_unwritten_bytes(void **state)
     EVERYWHERE(e, check(&e, text, 2, 96, packed);)
 }
 
+/* ---- what decides by itself ---- */
+
+static uint32_t decided(unsigned i)
+{
+    return i % 2 ? 11 : 22;
+}
+
+/* true or x, false and x, 0 and x, all ones or x are known where x, which is r9's of odd threads, is not. */
+static void test_decided(void **state)
+{
+    static const char text[] = HEAD
+        ".visible .entry k(.param .u64 out) {\n" PROLOGUE
+        "and.b32 r2, r0, 1; setp.eq.u32 p0, r2, 1; @!p0 mov.u32 r9, 5;\n"
+        "setp.gt.u32 p1, r9, 7; or.pred p2, p0, p1; and.pred p3, p2, p2; not.pred p4, p0;\n"
+        "and.pred p4, p4, p1; or.pred p4, p4, p4;\n"
+        "setp.eq.or.u32 p5, r9, 5, p0; not.pred p6, p0; setp.ne.and.u32 p7, r9, 5, p6;\n"
+        "mov.u32 r10, 22; @p2 mov.u32 r10, 11; @p4 mov.u32 r10, 33; @!p5 mov.u32 r10, 44;\n"
+        "@p7 mov.u32 r10, 55;\n"
+        "sub.u32 r3, 0, r2; not.b32 r4, r3; and.b32 r5, r9, r4; or.b32 r6, r9, r3;\n"
+        "and.b32 r5, r5, 0; and.b32 r6, r6, 0; add.u32 r10, r10, r5; add.u32 r10, r10, r6;\n"
+        "cvt.u64.u32 rd2, r9; cvt.s64.s32 rd3, r4; and.b64 rd2, rd2, rd3; setp.eq.u64 p1, rd2, 9;\n"
+        "@p1 mov.u32 r10, 66; st.global.u32 [rd0], r10; ret; }\n";
+    (void)state;
+    EVERYWHERE(e, check(&e, text, 1, 64, decided);)
+}
+
 /* ---- calls ---- */
 
 static uint32_t factorial(unsigned i)
@@ -603,6 +629,7 @@ int main(void)
         cmocka_unit_test(test_setmaxnreg),
         cmocka_unit_test(test_setmaxnreg_again),
         cmocka_unit_test(test_unwritten_bytes),
+        cmocka_unit_test(test_decided),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_function_pointers),
         cmocka_unit_test(test_printf),

@@ -77,7 +77,7 @@ static const struct mistake mistakes[] = {
     { "undefined guard", K("@p mov.u32 r1, 0; //!"), TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, "guard",
       32, 1 },
     { "undefined branch", K("setp.eq.and.u32 p, r0, 1, q;\n@p bra L; //!\nL:"), TRAP_UNDEFINED, 0,
-      0, NO_ADDRESS, 0, NULL, 32, 1 },
+      1, NO_ADDRESS, 0, NULL, 32, 1 },
     { "atomic on undefined memory", K("red.global.add.u32 [a], 1; //!"), TRAP_UNDEFINED, 0, 0,
       IN_OUT, 0, NULL, 32, 1 },
     { "lane outside its mask", K("bar.warp.sync 0x0000ffff; //!"), TRAP_MEMBERMASK, 0, 16,
@@ -173,7 +173,14 @@ static const struct mistake mistakes[] = {
       "mov.u64 c, 1; st.param.b64 [s], c;\n"
       "call.uni __assertfail, (m, f, l, n, s); //!\n}\nret; }\n", TRAP_ASSERT, 0, 0, NO_ADDRESS,
       0, "a.c:42: x>0",
-      32, 1 }, };
+      32, 1 },
+    { "false or undefined", K("setp.lt.u32 p, r1, 5; setp.lt.u32 q, r0, 9; or.pred p, p, q;\n"
+        "@p bra L; //!\nL:"), TRAP_UNDEFINED, 0, 9, NO_ADDRESS, 0, NULL, 32, 1 },
+    { "true and undefined", K("setp.lt.u32 p, r0, 9; setp.lt.and.u32 q, r1, 5, p;\n@q bra L; //!\nL:"),
+      TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, NULL, 32, 1 },
+    { "some ones and undefined", K("and.b32 r2, r1, 255;\nst.global.u32 [a], r2; //!"), TRAP_UNDEFINED,
+      0, 0, IN_OUT, 0, NULL, 32, 1 },
+};
 
 static unsigned marked_line(const char *text)
 {
