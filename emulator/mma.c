@@ -29,6 +29,7 @@ enum { ROWS = 16, COLUMNS = 8, CHUNK = 16 };
 
 struct fragments {
     uint8_t (*a)[TENSOR_ROW_BYTES], (*b)[TENSOR_ROW_BYTES];     /* rows of A, columns of B */
+    unsigned b_rows;                            /* that a column of B takes: 1, or 2 */
     uint32_t d[ROWS * COLUMNS];                 /* C, then D */
     bool a_defined[ROWS], b_defined[COLUMNS], c_defined[ROWS * COLUMNS];
 };
@@ -61,7 +62,7 @@ static void read_fragments(struct warp *w, const struct inst *in, struct fragmen
     const struct program *p = w->grid->program;
 
     memset(f->a, 0, ROWS * sizeof *f->a);
-    memset(f->b, 0, COLUMNS * sizeof *f->b);
+    memset(f->b, 0, COLUMNS * f->b_rows * sizeof *f->b);
     memset(f->a_defined, true, sizeof f->a_defined);
     memset(f->b_defined, true, sizeof f->b_defined);
     for (unsigned r = 0; r < elements(&in->o[1]); r++) {
@@ -79,7 +80,7 @@ static void read_fragments(struct warp *w, const struct inst *in, struct fragmen
         const uint32_t defined = warp_defined(w, op);
         for (unsigned lane = 0; lane < LANES; lane++) {
             const uint32_t v = (uint32_t)warp_value(w, op, lane);
-            memcpy(&f->b[lane / 4][CHUNK * r + 4 * (lane % 4)], &v, 4);
+            memcpy(f->b[lane / 4 * f->b_rows] + CHUNK * r + 4 * (lane % 4), &v, 4);
             f->b_defined[lane / 4] = f->b_defined[lane / 4] && defined >> lane & 1;
         }
     }
@@ -184,14 +185,14 @@ static void fp8_steps(const struct inst *in, struct async_scratch *s, struct fra
     uint8_t a[ROWS][TENSOR_ROW_BYTES], b[COLUMNS][TENSOR_ROW_BYTES];
 
     for (unsigned upper = 0; upper < 2; upper++) {
-        for (unsigned r = 0; r < ROWS; r++)
+        for (unsigned r = 0; r < in->m; r++)
             widen((enum type)in->type[1], upper, f->a[r], a[r]);
         for (unsigned c = 0; c < COLUMNS; c++)
             widen((enum type)in->type[2], upper, f->b[c], b[c]);
         step(in, s, TENSOR_F16, TENSOR_F16, (const uint8_t (*)[TENSOR_ROW_BYTES])a,
              (const uint8_t (*)[TENSOR_ROW_BYTES])b, upper, sum);
     }
-    for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+    for (unsigned i = 0; i < in->m * COLUMNS; i++)
         f->d[i] = plus((enum type)in->type[0], f->d[i], sum[i]);
 }
 
@@ -303,9 +304,112 @@ enum flow op_mma(struct warp *w, const struct inst *in, uint32_t mask)
     }
     f.a = s->rows;
     f.b = s->rows + ROWS;
+    f.b_rows = 1;
     read_fragments(w, in, &f);
     if (machine_config(w->m)->math)
         multiply(in, s, &f);
+    write_result(w, in, &f);
+    return FLOW_NEXT;
+}
+
+/* ---- mma.sp ---- */
+
+/*
+ * Of every four neighbours in a row of A two are there, and a nibble says which: the lower two bits
+ * the first's number, the upper two the second's. In four-bit types neighbours are pairs; in tf32
+ * one of two is there, 4 the first, e the second. Nibble j of row g + 8 h lies in group g of lanes:
+ *
+ *   f16, bf16, tf32   bit 16 h + 4 (j % 4), lane 2 selector + j / 4; with 4 of them lane selector
+ *   others            bit 4 (j % 8), lane h + 2 (j / 8); with 8 of them lane 2 selector + h
+ */
+struct metadata {
+    unsigned count;             /* nibbles of a row */
+    unsigned size;              /* bytes of what one number counts */
+    unsigned of, there;         /* so many, and so many of them there */
+    bool wide;                  /* 16-bit types and tf32 */
+    unsigned selector;
+};
+
+static struct metadata metadata_of(const struct inst *in)
+{
+    const unsigned bits = type_bits((enum type)in->type[1]), size = bits < 8 ? 1 : bits / 8;
+    const unsigned of = bits == 32 ? 2 : 4;
+
+    return (struct metadata){
+        .count = in->k * bits / 8 / size / of, .size = size, .of = of, .there = of / 2,
+        .wide = bits > 8, .selector = (unsigned)in->o[5].imm,
+    };
+}
+
+static unsigned metadata_lane(const struct metadata *e, unsigned row, unsigned j)
+{
+    const unsigned group = row % 8 * 4, half = row / 8;
+
+    if (e->wide)
+        return group + (e->count == 4 ? e->selector : 2 * e->selector + j / 4);
+    return group + half + 2 * (e->count == 8 ? e->selector : j / 8);
+}
+
+/* The numbers of a row's elements that are there. */
+static bool row_numbers(struct warp *w, const struct inst *in, const struct metadata *e,
+                        unsigned row, uint8_t *numbers)
+{
+    for (unsigned j = 0; j < e->count; j++) {
+        const unsigned lane = metadata_lane(e, row, j);
+        const unsigned bit = e->wide ? row / 8 * 16 + j % 4 * 4 : j % 8 * 4;
+        const unsigned nibble = (unsigned)(warp_value(w, &in->o[4], lane) >> bit) & 15;
+        const unsigned first = nibble & 3, second = nibble >> 2;
+        const bool good = e->there == 1 ? nibble == 4 || nibble == 14
+                        : in->flags & INST_ORDERED ? first < second : first != second;
+        if (!warp_need(w, in, &in->o[4], 1u << lane, "the metadata"))
+            return false;
+        if (!good) {
+            warp_trap(w, in, (int)lane, TRAP_DESCRIPTOR, "metadata 0x%x in bits %u to %u, row %u: "
+                      "%s", nibble, bit, bit + 3, row, e->there == 1 ? "0x4 or 0xe is expected"
+                      : first == second ? "twice the same element" : "elements out of order");
+            return false;
+        }
+        numbers[e->there * j] = (uint8_t)(e->of * j + (e->there == 1 ? nibble == 14 : first));
+        if (e->there == 2)
+            numbers[2 * j + 1] = (uint8_t)(e->of * j + second);
+    }
+    return true;
+}
+
+/* Row by row a dense product of half the K, with what the row wants of B. The machine code has one
+ * instruction, with the dense one's registers for A; that it sums in one step too is inferred. */
+enum flow op_mma_sp(struct warp *w, const struct inst *in, uint32_t mask)
+{
+    struct async_scratch *const s = async_scratch(w->m);
+    const struct metadata e = metadata_of(in);
+    uint8_t numbers[2 * TENSOR_ROW_BYTES];
+    struct inst one = *in;
+    struct fragments f, part;
+
+    if (!warp_whole(w, in, mask))
+        return w->m->trapped ? FLOW_TRAP : FLOW_NEXT;
+    if (!s)
+        return warp_trap(w, in, -1, TRAP_MEMORY, "operands of an mma");
+    f.a = s->rows;
+    f.b = s->rows + ROWS;
+    f.b_rows = 2;
+    read_fragments(w, in, &f);
+    part.b = s->rows + ROWS + 2 * COLUMNS;
+    memset(part.b, 0, COLUMNS * sizeof *part.b);
+    one.m = 1;
+    one.k = in->k / 2;
+    for (unsigned row = 0; row < ROWS; row++) {
+        if (!row_numbers(w, in, &e, row, numbers))
+            return FLOW_TRAP;
+        for (unsigned c = 0; c < COLUMNS; c++)
+            for (unsigned i = 0; i < e.count * e.there; i++)
+                memcpy(part.b[c] + i * e.size, f.b[2 * c] + numbers[i] * e.size, e.size);
+        part.a = f.a + row;
+        memcpy(part.d, f.d + row * COLUMNS, COLUMNS * sizeof *f.d);
+        if (machine_config(w->m)->math)
+            multiply(&one, s, &part);
+        memcpy(f.d + row * COLUMNS, part.d, COLUMNS * sizeof *f.d);
+    }
     write_result(w, in, &f);
     return FLOW_NEXT;
 }
@@ -403,6 +507,7 @@ enum flow op_wmma_mma(struct warp *w, const struct inst *in, uint32_t mask)
         }
         f[i].a = s->rows;
         f[i].b = s->rows + ROWS;
+        f[i].b_rows = 1;
         read_fragments(w, &part[i], &f[i]);
         wmma_multiply(&part[i], s, &f[i], machine_config(w->m)->math);
     }

@@ -49,7 +49,7 @@ static const struct modifier modifiers[] = {
     {"full", FLAG, INST_FULL}, {"cc", FLAG, INST_CC}, {"xorsign", FLAG, INST_XORSIGN},
     {"abs", FLAG, INST_ABS}, {"sync", FLAG, INST_SYNC}, {"aligned", FLAG, INST_ALIGNED},
     {"trans", FLAG, INST_TRANS}, {"col", FLAG, INST_COL}, {"a", SUB, SUB_A}, {"b", SUB, SUB_B},
-    {"c", SUB, SUB_C}, {"nc", FLAG, INST_NC}, {"noftz", FLAG, INST_NOFTZ},
+    {"c", SUB, SUB_C}, {"sp::ordered_metadata", FLAG, INST_ORDERED}, {"nc", FLAG, INST_NC}, {"noftz", FLAG, INST_NOFTZ},
     {"parity", FLAG, INST_PARITY}, {"noComplete", FLAG, INST_NOCOMPLETE},
     {"noinc", FLAG, INST_NOINC}, {"expect_tx", FLAG, INST_EXPECT_TX},
     {"arrive_drop", FLAG, INST_DROP}, {"multicast::cluster", FLAG, INST_MULTICAST},

@@ -226,6 +226,7 @@ enum scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
 #define INST_TRANS_B        (1u << 30)
 #define INST_SHIFTAMT       (1u << 31)          // bfind.shiftamt
 #define INST_TRY            INST_SHIFTAMT       // mbarrier.try_wait (test_wait without)
+#define INST_ORDERED        INST_PARITY         // mma.sp::ordered_metadata
 #define INST_COL            INST_TRANS          // wmma.load, wmma.store: the matrix by columns
 #define INST_PACK           INST_TRANS          // tcgen05.ld .pack::16b, st .unpack::16b
 #define INST_ASHIFT         INST_SHIFTAMT       // tcgen05.mma .ashift

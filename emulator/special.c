@@ -204,6 +204,19 @@ static void mma(struct parser *ps, const struct raw *raws, unsigned n, struct in
     mma_fragment(ps, &raws[3], &in->o[3], d, sums, false);
 }
 
+/* Of A the half that is there. */
+static void mma_sp(struct parser *ps, const struct raw *raws, struct inst *in)
+{
+    const unsigned b = in->k * type_bits((enum type)in->type[1]) / 128, a = b / 2 * in->m / 8u;
+    const unsigned d = in->type[0] == TY_F16 ? 2 : 4;
+    const enum type sums = in->type[0] == TY_F16 ? TY_B32 : (enum type)in->type[0];
+
+    mma_fragment(ps, &raws[0], &in->o[0], d, sums, true);
+    mma_fragment(ps, &raws[1], &in->o[1], a, TY_B32, false);
+    mma_fragment(ps, &raws[2], &in->o[2], b, TY_B32, false);
+    mma_fragment(ps, &raws[3], &in->o[3], d, sums, false);
+}
+
 /* ---- wmma ----------------------------------------------------------------------------------- */
 
 static enum type wmma_class(enum suboperation matrix, enum type t)
@@ -493,6 +506,9 @@ static void check(struct parser *ps, const struct raw *raws, unsigned n, struct 
         break;
     case OP_STACKSAVE: case OP_STACKRESTORE:
         ps->p->moves_stack = true;
+        break;
+    case OP_MMA_SP:
+        mma_sp(ps, raws, in);
         break;
     case OP_WMMA_LOAD:
         wmma_fragment(ps, &raws[0], in, &in->o[0], (enum suboperation)in->sub,
