@@ -443,9 +443,11 @@ static bool load_issue(struct warp *w, const struct inst *in, unsigned lane)
     for (unsigned i = 0; i < l->count; i++)
         l->to[i]->async->incoming++;
     machine_observe(w->m, &l->job.site, EVENT_ASYNC_ISSUE, 1u << lane, l->offset, l->barrier);
-    if (l->count == 0)
-        async_job_cancel(w->m, &l->job);
-    for (unsigned i = 0; l->count && i < l->pieces; i++)
+    const unsigned pieces = l->count ? l->pieces : 0;
+
+    if (!pieces)
+        async_job_cancel(w->m, &l->job);        /* an empty multicast mask */
+    for (unsigned i = 0; i < pieces && !machine_trapped(w->m); i++)
         async_post(w->m, &l->job, i, DELAY_COPY);
     return true;
 }
