@@ -36,7 +36,7 @@ static json_t *entry_of(const json_t *result, const json_t *device, const json_t
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         json_t *value = json_incref(json_object_get(result, names[i][1]));
         if (!value && !strcmp(names[i][0], "b")) value = json_incref(json_object_get(result, "type"));
-        if (!value && !strcmp(names[i][0], "accumulate")) value = json_string("default");
+        if (!value && !strcmp(names[i][0], "accumulate")) failed = failed || !(value = json_string("default"));
         failed = failed || (value && json_object_set(entry, names[i][0], value));
         json_decref(value);
     }

@@ -24,6 +24,8 @@ json_t *json_file_read(const char *file, char *error, size_t size)
         snprintf(error, size, "%s cannot be read: %s", file, strerror(number));
         json_decref(root);
         root = NULL;
+    } else if (!root && why.line < 0) {
+        snprintf(error, size, "%s: memory is exhausted", file);
     } else if (!root) {
         snprintf(error, size, "%s: line %d: %s", file, why.line, why.text);
     }

@@ -202,9 +202,16 @@ static void short_of_memory(void **unused)
     (void)unused;
     CASE_NEEDS_CUBINS;
     struct stub_state *stub = case_reset();
+    const struct ptxmm_choice choices[2] = {
+        { .device = "a", .m = 1, .n = 1, .a = PTXMM_BF16, .b = PTXMM_BF16, .d = PTXMM_BF16, .kernel = "gone" },
+        { .device = "b", .m = 1, .n = 1, .a = PTXMM_BF16, .b = PTXMM_BF16, .d = PTXMM_BF16,
+          .kernel = ptxmm_kernel(0)->name },
+    };
     struct ptxmm_options options = { .driver = case_stub_path(),
                                      .ptx_dir = "/tmp",
-                                     .image_dir = NULL };
+                                     .image_dir = NULL,
+                                     .choices = choices,
+                                     .choice_count = 2 };
     struct ptxmm_problem problem = case_problem(256, 256, 256);
     struct ptxmm_error error;
     int done = 0, failures = 0;
@@ -230,7 +237,7 @@ static void short_of_memory(void **unused)
         case_close(&mm);
         assert_int_equal(stub->loads, stub->unloads);
     }
-    assert_true(failures >= 3); // the handle, a folder's name, the plan
+    assert_true(failures >= 4); // the handle, a folder's name, the choices, the plan
 }
 
 #else
