@@ -278,7 +278,7 @@ static void warp_reset(struct warp *w, struct cta *cta, unsigned id)
     w->id = id;
     w->launched = w->alive = lanes == LANES ? UINT32_MAX : (1u << lanes) - 1;
     w->parked = w->skip = 0;
-    w->turns = 0;
+    w->turns = w->dealt = 0;
     memset(&w->watch, 0, sizeof w->watch);
     w->watch.progress = UINT64_MAX;
     w->busy = 0;

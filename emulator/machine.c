@@ -180,7 +180,7 @@ bool machine_run(struct machine *m, const struct launch *launches, size_t count,
     trap_clear(trap);
     trap_clear(&m->trap);
     m->trapped = m->idle = false;
-    m->now = m->progress = 0;
+    m->now = m->progress = m->slept = 0;
     m->next_timer = UINT64_MAX;
     m->next_start = m->start_slices = 0;
     m->ready_first = m->ready_count = 0;
@@ -263,6 +263,7 @@ struct async **machine_async(struct machine *m)
 void machine_progress(struct machine *m)
 {
     m->progress = m->now;
+    m->slept = 0;
 }
 
 void machine_interrupt(struct machine *m)

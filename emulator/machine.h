@@ -168,9 +168,10 @@ struct warp {
     uint32_t parked;
     uint32_t skip;              /* lanes that have had their turn in a loop, */
     unsigned turns;             /* which lasts so many rounds */
+    uint32_t dealt;             /* times that every group has had its turn */
     struct {                    /* of the livelock watch: where it was in which state */
         uint64_t progress, state;
-        uint32_t pc;
+        uint32_t pc, dealt;
         bool round;             /* it has been there before */
     } watch;
     uint32_t busy;              /* number of registers owned by asynchronous instructions */

@@ -181,7 +181,7 @@ void report_livelock(struct machine *m)
     char headline[128] = "every warp that can run is back in a state it was in before, and nothing "
                          "is under way";
 
-    if (m->now - m->progress > m->config.idle_steps)
+    if (idle_for(m) > m->config.idle_steps)
         snprintf(headline, sizeof headline,
                  "%" PRIu64 " instructions without any change of memory or synchronisation",
                  m->config.idle_steps);

@@ -4,7 +4,7 @@
  * A lane group is the set of lanes that share call depth and program counter. The deepest call
  * runs first and in it the lowest program counter, which brings diverged lanes together again
  * without knowing where branches join. A group that goes round a loop while other lanes could run
- * lets them have a turn.
+ * lets all of them have a turn.
  */
 #include "state.h"
 
@@ -121,9 +121,11 @@ static uint32_t choose(struct warp *w)
     unsigned depth = 0;
     uint32_t pc = UINT32_MAX, limit = UINT32_MAX, group = 0;
 
-    if (!among)
+    if (!among) {
         among = runnable;
-    w->skip = 0;
+        w->skip = 0;
+        w->dealt++;
+    }
     for (uint32_t left = among; left; left &= left - 1) {
         const unsigned l = (unsigned)__builtin_ctz(left);
         if (w->lane_depth[l] > depth) {
@@ -153,10 +155,10 @@ static uint32_t choose(struct warp *w)
     return limit;
 }
 
-/* The group has gone round often enough: others of the warp come first. */
+/* The group has gone round often enough: all others of the warp come first. */
 static void pass_turn(struct warp *w)
 {
-    w->skip = w->group;
+    w->skip |= w->group;
     w->turns = 0;
 }
 
@@ -222,29 +224,61 @@ static uint64_t warp_state(const struct warp *w, uint32_t pc)
     return mix(h, w->pc, sizeof w->pc);
 }
 
+/* Lanes of it wait for a time: they will go on, and not in the state they are in now. */
+static bool sleeps(const struct warp *w)
+{
+    for (unsigned i = 0; i < w->park_count; i++)
+        if (w->parks[i].kind == WAIT_TIME)
+            return true;
+    return false;
+}
+
 /* A jump backwards while nothing has happened for long: look whether the state is an old one. */
 static void watch(struct machine *m, struct warp *w, uint32_t pc)
 {
     if (w->watch.progress == m->progress && w->watch.pc != pc)
         return;
+    /* While other lanes wait for their turn they stay as they are: that says nothing. */
+    if (w->watch.progress == m->progress && w->watch.dealt == w->dealt &&
+        w->group != (w->alive & ~w->parked))
+        return;
     const uint64_t state = warp_state(w, pc);
-    w->watch.round = w->watch.progress == m->progress && w->watch.state == state;
+    w->watch.round = w->watch.progress == m->progress && w->watch.state == state && !sleeps(w);
     w->watch.progress = m->progress;
     w->watch.pc = pc;
+    w->watch.dealt = w->dealt;
     w->watch.state = state;
 }
 
-/* Every warp that can run goes round, and nothing is under way that could change that. */
+static bool goes_round(const struct machine *m, const struct warp *w)
+{
+    return w->watch.progress == m->progress && w->watch.round;
+}
+
+/* Those that sleep on their way round, of clusters that are live. */
+static bool sleepers_round(const struct machine *m)
+{
+    for (unsigned i = 0; i < m->grid_count; i++)
+        for (const struct cluster *c = m->grids[i].live; c; c = c->next)
+            for (unsigned k = 0; k < c->size; k++)
+                for (unsigned n = 0; n < c->ctas[k]->warp_count; n++) {
+                    const struct warp *w = &c->ctas[k]->warps[n];
+                    if (w->wake_at != UINT64_MAX && !goes_round(m, w))
+                        return false;
+                }
+    return true;
+}
+
+/* Every warp that can run, or will without being woken, goes round, and nothing is under way that could
+ * change that. */
 static bool all_round(const struct machine *m)
 {
-    if (async_next(m) != UINT64_MAX || m->next_timer != UINT64_MAX)
+    if (async_next(m) != UINT64_MAX)
         return false;
-    for (unsigned i = 0; i < m->ready_count; i++) {
-        const struct warp *w = m->ready[(m->ready_first + i) & (m->ready_room - 1)];
-        if (w->watch.progress != m->progress || !w->watch.round)
+    for (unsigned i = 0; i < m->ready_count; i++)
+        if (!goes_round(m, m->ready[(m->ready_first + i) & (m->ready_room - 1)]))
             return false;
-    }
-    return true;
+    return m->next_timer == UINT64_MAX || sleepers_round(m);
 }
 
 /* Runs one warp for at most `budget` instructions, or until it waits. */
@@ -432,16 +466,17 @@ void machine_loop(struct machine *m)
                 warp_ready(w);
             else if (w->alive && stuck(w))
                 break;
-            m->idle = m->now - m->progress > IDLE_WATCH;
+            m->idle = idle_for(m) > IDLE_WATCH;
             if (m->idle && ((w->watch.round && all_round(m)) ||
-                            m->now - m->progress > m->config.idle_steps))
+                            idle_for(m) > m->config.idle_steps))
                 report_livelock(m);
             continue;
         }
         const uint64_t next = next_event(m);
-        if (next != UINT64_MAX)
+        if (next != UINT64_MAX) {
+            m->slept += next > m->now ? next - m->now : 0;
             m->now = next > m->now ? next : m->now;
-        else if (all_done(m))
+        } else if (all_done(m))
             break;
         else if (!async_timeout(m))
             report_deadlock(m);

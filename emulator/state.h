@@ -23,6 +23,7 @@ struct machine {
 
     uint64_t now;
     uint64_t progress;          /* time of the last effect anybody could notice */
+    uint64_t slept;             /* of the time since then: when no warp ran */
     bool idle;                  /* which was long ago */
     uint64_t random;
     uint64_t events;            /* ids given to the observer */
@@ -52,6 +53,12 @@ struct machine {
         uint32_t smem;
     } shape;
 };
+
+/* Instructions since the last effect. */
+static inline uint64_t idle_for(const struct machine *m)
+{
+    return m->now - m->progress - m->slept;
+}
 
 /* machine.c */
 bool machine_fail(struct machine *m, enum trap_kind kind, const char *format, ...)

@@ -611,6 +611,101 @@ static void test_meeting(void **state)
     )
 }
 
+/* Sleep is no work: however long a kernel sleeps, and whoever waits for it, it goes on. */
+static void test_sleep(void **state)
+{
+    static const char *const texts[] = {
+        /* all, again and again */
+        KERNEL("mov.u32 r3, 200;\n"
+               "again: nanosleep.u32 1000000; sub.u32 r3, r3, 1; setp.ne.u32 p0, r3, 0; @p0 bra again;\n"
+               "mov.u32 r4, 1; st.global.u32 [rd0], r4;\n"),
+        /* half a warp goes round while the other half sleeps */
+        KERNEL(".reg .b64 all; ld.param.u64 all, [out]; mov.u32 r3, %laneid; setp.ge.u32 p0, r3, 16; @p0 bra sleeper;\n"
+               "wait: ld.relaxed.gpu.global.u32 r3, [all+128]; setp.eq.u32 p0, r3, 0; @p0 bra wait;\n"
+               "bra both;\n"
+               "sleeper: nanosleep.u32 1000000; nanosleep.u32 1000000; nanosleep.u32 1000000; nanosleep.u32 1000000;\n"
+               "mov.u32 r4, 1; st.relaxed.gpu.global.u32 [all+128], r4;\n"
+               "both: mov.u32 r4, 1; st.global.u32 [rd0], r4;\n"),
+    };
+    static const uint32_t before[33];
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        EVERYWHERE(e,
+            emu_load(&e, texts[i]);
+            const uint64_t out = emu_put(&e, before, sizeof before);
+            RUN(&e, "k", 1, 32, out);
+            expect_u32(emu_bytes(&e, out), 32, ones);
+        )
+}
+
+/* Lanes that went different ways all get on, in whatever order they stand in the text. */
+static void test_turns(void **state)
+{
+    static const char *const texts[] = {
+        /* a chain: eights of the warp wait for those whose code is further down */
+        KERNEL(".reg .b64 all; ld.param.u64 all, [out]; mov.u32 r3, %laneid; shr.u32 r3, r3, 3;\n"
+               "setp.eq.u32 p0, r3, 3; @p0 bra three; setp.eq.u32 p0, r3, 2; @p0 bra two; setp.eq.u32 p0, r3, 1; @p0 bra one;\n"
+               "zero: ld.relaxed.gpu.global.u32 r3, [all+128]; setp.eq.u32 p0, r3, 0; @p0 bra zero; bra join;\n"
+               "one: ld.relaxed.gpu.global.u32 r3, [all+132]; setp.eq.u32 p0, r3, 0; @p0 bra one;\n"
+               "st.relaxed.gpu.global.u32 [all+128], 1; bra join;\n"
+               "two: ld.relaxed.gpu.global.u32 r3, [all+136]; setp.eq.u32 p0, r3, 0; @p0 bra two;\n"
+               "st.relaxed.gpu.global.u32 [all+132], 1; bra join;\n"
+               "three: st.relaxed.gpu.global.u32 [all+136], 1;\n"
+               "join: mov.u32 r4, 1; st.global.u32 [rd0], r4;\n"),
+        /* half a warp waits while the other half counts, and is in the same state all the time */
+        KERNEL(".reg .b64 all; ld.param.u64 all, [out]; mov.u32 r3, %laneid; setp.ge.u32 p0, r3, 16; @p0 bra work;\n"
+               "wait: ld.relaxed.gpu.global.u32 r3, [all+128]; setp.eq.u32 p0, r3, 0; @p0 bra wait; bra join;\n"
+               "work: mov.u32 r3, 100000;\n"
+               "more: sub.u32 r3, r3, 1; setp.ne.u32 p0, r3, 0; @p0 bra more;\n"
+               "st.relaxed.gpu.global.u32 [all+128], 1;\n"
+               "join: mov.u32 r4, 1; st.global.u32 [rd0], r4;\n"),
+    };
+    /* both halves wait for the other */
+    static const char stuck[] =
+        KERNEL(".reg .b64 all; ld.param.u64 all, [out]; mov.u32 r3, %laneid; setp.ge.u32 p0, r3, 16; @p0 bra high;\n"
+               "low: ld.relaxed.gpu.global.u32 r3, [all+128]; setp.eq.u32 p0, r3, 0; @p0 bra low;\n"
+               "st.relaxed.gpu.global.u32 [all+132], 1; bra join;\n"
+               "high: ld.relaxed.gpu.global.u32 r3, [all+132]; setp.eq.u32 p0, r3, 0; @p0 bra high;\n"
+               "st.relaxed.gpu.global.u32 [all+128], 1;\n"
+               "join: mov.u32 r4, 1; st.global.u32 [rd0], r4;\n");
+    static const uint32_t before[35];
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        EVERYWHERE(e,
+            emu_load(&e, texts[i]);
+            const uint64_t out = emu_put(&e, before, sizeof before);
+            RUN(&e, "k", 1, 32, out);
+            expect_u32(emu_bytes(&e, out), 32, ones);
+        )
+    EVERYWHERE(e,
+        emu_load(&e, stuck);
+        const uint64_t out = emu_put(&e, before, sizeof before);
+        const struct emu_launch launch = { .grid = { 1 }, .block = { 32 } };
+        assert_false(emu_run(&e, "k", &launch, 1, &out));
+        assert_int_equal(e.trap.kind, TRAP_LIVELOCK);
+        assert_non_null(strstr(e.trap.text, "back in a state"));
+    )
+}
+
+/* CTAs that sleep on their way round are found to go round as others are. */
+static void test_sleeping_livelock(void **state)
+{
+    static const char text[] = KERNEL(
+        ".reg .b64 all; ld.param.u64 all, [out];\n"
+        "wait: nanosleep.u32 100; ld.relaxed.gpu.global.u32 r3, [all+4]; setp.eq.u32 p0, r3, 0; @p0 bra wait;\n"
+        "st.global.u32 [rd0], r3;\n");
+    static const uint32_t before[2];
+    (void)state;
+    EVERYWHERE(e,
+        emu_load(&e, text);
+        const uint64_t out = emu_put(&e, before, sizeof before);
+        const struct emu_launch launch = { .grid = { 2 }, .block = { 64 } };
+        assert_false(emu_run(&e, "k", &launch, 1, &out));
+        assert_int_equal(e.trap.kind, TRAP_LIVELOCK);
+        assert_non_null(strstr(e.trap.text, "back in a state"));
+    )
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -638,6 +733,9 @@ int main(void)
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_starts),
         cmocka_unit_test(test_meeting),
+        cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_sleeping_livelock),
     };
 
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
