@@ -23,6 +23,7 @@
 
 #include "async.h"
 #include "floats.h"
+#include "sparse.h"
 #include "wmma.h"
 
 enum { ROWS = 16, COLUMNS = 8, CHUNK = 16 };
@@ -314,75 +315,14 @@ enum flow op_mma(struct warp *w, const struct inst *in, uint32_t mask)
 
 /* ---- mma.sp ---- */
 
-/*
- * Of every four neighbours in a row of A two are there, and a nibble says which: the lower two bits
- * the first's number, the upper two the second's. In four-bit types neighbours are pairs; in tf32
- * one of two is there, 4 the first, e the second. Nibble j of row g + 8 h lies in group g of lanes:
- *
- *   f16, bf16, tf32   bit 16 h + 4 (j % 4), lane 2 selector + j / 4; with 4 of them lane selector
- *   others            bit 4 (j % 8), lane h + 2 (j / 8); with 8 of them lane 2 selector + h
- */
-struct metadata {
-    unsigned count;             /* nibbles of a row */
-    unsigned size;              /* bytes of what one number counts */
-    unsigned of, there;         /* so many, and so many of them there */
-    bool wide;                  /* 16-bit types and tf32 */
-    unsigned selector;
-};
-
-static struct metadata metadata_of(const struct inst *in)
-{
-    const unsigned bits = type_bits((enum type)in->type[1]), size = bits < 8 ? 1 : bits / 8;
-    const unsigned of = bits == 32 ? 2 : 4;
-
-    return (struct metadata){
-        .count = in->k * bits / 8 / size / of, .size = size, .of = of, .there = of / 2,
-        .wide = bits > 8, .selector = (unsigned)in->o[5].imm,
-    };
-}
-
-static unsigned metadata_lane(const struct metadata *e, unsigned row, unsigned j)
-{
-    const unsigned group = row % 8 * 4, half = row / 8;
-
-    if (e->wide)
-        return group + (e->count == 4 ? e->selector : 2 * e->selector + j / 4);
-    return group + half + 2 * (e->count == 8 ? e->selector : j / 8);
-}
-
-/* The numbers of a row's elements that are there. */
-static bool row_numbers(struct warp *w, const struct inst *in, const struct metadata *e,
-                        unsigned row, uint8_t *numbers)
-{
-    for (unsigned j = 0; j < e->count; j++) {
-        const unsigned lane = metadata_lane(e, row, j);
-        const unsigned bit = e->wide ? row / 8 * 16 + j % 4 * 4 : j % 8 * 4;
-        const unsigned nibble = (unsigned)(warp_value(w, &in->o[4], lane) >> bit) & 15;
-        const unsigned first = nibble & 3, second = nibble >> 2;
-        const bool good = e->there == 1 ? nibble == 4 || nibble == 14
-                        : in->flags & INST_ORDERED ? first < second : first != second;
-        if (!warp_need(w, in, &in->o[4], 1u << lane, "the metadata"))
-            return false;
-        if (!good) {
-            warp_trap(w, in, (int)lane, TRAP_DESCRIPTOR, "metadata 0x%x in bits %u to %u, row %u: "
-                      "%s", nibble, bit, bit + 3, row, e->there == 1 ? "0x4 or 0xe is expected"
-                      : first == second ? "twice the same element" : "elements out of order");
-            return false;
-        }
-        numbers[e->there * j] = (uint8_t)(e->of * j + (e->there == 1 ? nibble == 14 : first));
-        if (e->there == 2)
-            numbers[2 * j + 1] = (uint8_t)(e->of * j + second);
-    }
-    return true;
-}
-
 /* Row by row a dense product of half the K, with what the row wants of B. The machine code has one
  * instruction, with the dense one's registers for A; that it sums in one step too is inferred. */
 enum flow op_mma_sp(struct warp *w, const struct inst *in, uint32_t mask)
 {
     struct async_scratch *const s = async_scratch(w->m);
-    const struct metadata e = metadata_of(in);
-    uint8_t numbers[2 * TENSOR_ROW_BYTES];
+    const struct sparse sparse = sparse_of(in, (unsigned)in->o[5].imm);
+    uint8_t numbers[SPARSE_MOST];
+    uint32_t words[LANES];
     struct inst one = *in;
     struct fragments f, part;
 
@@ -390,6 +330,10 @@ enum flow op_mma_sp(struct warp *w, const struct inst *in, uint32_t mask)
         return w->m->trapped ? FLOW_TRAP : FLOW_NEXT;
     if (!s)
         return warp_trap(w, in, -1, TRAP_MEMORY, "operands of an mma");
+    if (!warp_need(w, in, &in->o[4], sparse_lanes(&sparse), "the metadata"))
+        return FLOW_TRAP;
+    for (unsigned lane = 0; lane < LANES; lane++)
+        words[lane] = (uint32_t)warp_value(w, &in->o[4], lane);
     f.a = s->rows;
     f.b = s->rows + ROWS;
     f.b_rows = 2;
@@ -399,11 +343,14 @@ enum flow op_mma_sp(struct warp *w, const struct inst *in, uint32_t mask)
     one.m = 1;
     one.k = in->k / 2;
     for (unsigned row = 0; row < ROWS; row++) {
-        if (!row_numbers(w, in, &e, row, numbers))
-            return FLOW_TRAP;
+        unsigned lane, bit, nibble;
+        const char *const wrong = sparse_numbers(&sparse, words, row, numbers, &lane, &bit,
+                                                 &nibble);
+        if (wrong)
+            return warp_trap(w, in, (int)lane, TRAP_DESCRIPTOR, "metadata 0x%x in bits %u to %u, "
+                             "row %u: %s", nibble, bit, bit + 3, row, wrong);
         for (unsigned c = 0; c < COLUMNS; c++)
-            for (unsigned i = 0; i < e.count * e.there; i++)
-                memcpy(part.b[c] + i * e.size, f.b[2 * c] + numbers[i] * e.size, e.size);
+            sparse_pick(&sparse, numbers, f.b[2 * c], part.b[c]);
         part.a = f.a + row;
         memcpy(part.d, f.d + row * COLUMNS, COLUMNS * sizeof *f.d);
         if (machine_config(w->m)->math)
