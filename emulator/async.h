@@ -154,6 +154,7 @@ void async_ticket_done(struct async_ticket *ticket);
 struct async_scratch {              /* one operation's operands, used and forgotten */
     struct tensor_tile a, b;
     _Alignas(32) uint8_t rows[TENSOR_MAX_ROWS][TENSOR_ROW_BYTES];
+    _Alignas(32) uint8_t deep[2 * TENSOR_MAX_ROWS][TENSOR_ROW_BYTES];   /* B beside a sparse A */
 };
 struct async_scratch *async_scratch(struct machine *m);     /* NULL without memory */
 

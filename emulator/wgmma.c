@@ -55,6 +55,8 @@ void wgmma_unit_close(struct wgmma_unit *unit)
         unit->accumulators = d->next;
         accumulator_free(d);
     }
+    for (unsigned i = 0; i < unit->count; i++)
+        free(op_at(unit, i)->sparse);
     free(unit->ops);
     free(unit);
 }
@@ -129,6 +131,24 @@ static bool all_true(const bool *flags, unsigned n)
     return memchr(flags, false, n) == NULL;
 }
 
+/* Row by row of A a dense step, on what the row's metadata pick of B. That a step sums as many
+ * products as a dense one is inferred. */
+static void sparse_steps(struct operation *op, struct async_scratch *s,
+                         const uint8_t (*a)[TENSOR_ROW_BYTES])
+{
+    const uint8_t (*const picked)[TENSOR_ROW_BYTES] = (const uint8_t (*)[TENSOR_ROW_BYTES])s->rows;
+    const struct accumulator *d = op->d;
+    const uint32_t flags = op->in->flags;
+
+    for (unsigned r = 0; r < WGMMA_ROWS; r++) {
+        for (unsigned c = 0; c < d->n; c++)
+            sparse_pick(&op->sparse->layout, op->sparse->numbers[r], s->deep[2 * c], s->rows[c]);
+        tensor_load(&op->kind, TENSOR_A, flags & INST_NEG_A, a + r, 1, &s->a);
+        tensor_load(&op->kind, TENSOR_B, flags & INST_NEG_B, picked, d->n, &s->b);
+        tensor_step(&op->kind, &s->a, &s->b, op->keep, d->tile + (size_t)r * d->n, d->n);
+    }
+}
+
 static void execute(struct wgmma_unit *u, struct operation *op)
 {
     struct machine *m = u->cta->m;
@@ -149,17 +169,30 @@ static void execute(struct wgmma_unit *u, struct operation *op)
     if (!machine_config(m)->math) {
         if (!op->keep)
             d->any_undefined = false;
+        free(op->sparse);
+        op->sparse = NULL;
         return;
     }
     if (op->a_in_registers)
         fragment_rows(op, rows, a_defined);
     else if (!gather(u, op, &op->a, flags & INST_TRANS_A, WGMMA_ROWS, rows, a_defined))
         return;
-    tensor_load(&op->kind, TENSOR_A, flags & INST_NEG_A, read, WGMMA_ROWS, &s->a);
-    if (!gather(u, op, &op->b, flags & INST_TRANS_B, d->n, rows, b_defined))
-        return;
-    tensor_load(&op->kind, TENSOR_B, flags & INST_NEG_B, read, d->n, &s->b);
-    tensor_step(&op->kind, &s->a, &s->b, op->keep, d->tile, d->n);
+    if (op->sparse) {
+        uint8_t a[WGMMA_ROWS][TENSOR_ROW_BYTES];
+
+        memcpy(a, rows, sizeof a);
+        if (!gather(u, op, &op->b, flags & INST_TRANS_B, d->n, s->deep, b_defined))
+            return;
+        sparse_steps(op, s, (const uint8_t (*)[TENSOR_ROW_BYTES])a);
+        free(op->sparse);
+        op->sparse = NULL;
+    } else {
+        tensor_load(&op->kind, TENSOR_A, flags & INST_NEG_A, read, WGMMA_ROWS, &s->a);
+        if (!gather(u, op, &op->b, flags & INST_TRANS_B, d->n, rows, b_defined))
+            return;
+        tensor_load(&op->kind, TENSOR_B, flags & INST_NEG_B, read, d->n, &s->b);
+        tensor_step(&op->kind, &s->a, &s->b, op->keep, d->tile, d->n);
+    }
     if ((!op->keep && d->any_undefined) || !all_true(a_defined, WGMMA_ROWS) ||
         !all_true(b_defined, d->n))
         if (!spoil(op, a_defined, b_defined))
@@ -252,7 +285,8 @@ static bool agreed(struct wgmma_unit *u, const struct inst *in, const struct ope
 }
 
 static bool describe(struct wgmma_unit *u, const struct inst *in, const struct operand *operand,
-                     const char *what, bool mn_major, unsigned rows, struct wgmma_desc *desc)
+                     const char *what, bool mn_major, bool deep, unsigned rows,
+                     struct wgmma_desc *desc)
 {
     struct warp *w = warp_of(u, 0);
     const char *wrong;
@@ -265,6 +299,12 @@ static bool describe(struct wgmma_unit *u, const struct inst *in, const struct o
     if (wrong) {
         warp_trap(w, in, -1, TRAP_DESCRIPTOR, "%s 0x%016llx: %s", what, (unsigned long long)bits,
                   wrong);
+        return false;
+    }
+    desc->deep = deep;
+    if (deep && !mn_major && desc->span < 64) {
+        warp_trap(w, in, -1, TRAP_INSTRUCTION, "not implemented: %s of 64 bytes along K with a "
+                  "swizzle of %u bytes; nothing says where its second half lies", what, desc->span);
         return false;
     }
     if (wgmma_in_bounds(desc, mn_major, rows, SMEM_START, u->cta->smem_end, &fault))
@@ -310,6 +350,40 @@ static bool take_a(struct wgmma_unit *u, const struct inst *in, struct operation
                           "not been waited for", i);
                 return false;
             }
+    }
+    return true;
+}
+
+/* Reads the metadata at issue; that nobody writes their register before the wait is not checked. */
+static bool take_metadata(struct wgmma_unit *u, const struct inst *in, struct operation *op)
+{
+    struct wgmma_sparse *s = malloc(sizeof *s);
+
+    op->sparse = s;
+    if (!s) {
+        warp_trap(warp_of(u, 0), in, -1, TRAP_MEMORY, "a wgmma");
+        return false;
+    }
+    s->layout = sparse_of(in, (unsigned)in->o[4].imm);
+    for (unsigned i = 0; i < WARPGROUP; i++) {
+        struct warp *w = warp_of(u, i);
+        uint32_t words[LANES];
+
+        if (!warp_need(w, in, &in->o[3], sparse_lanes(&s->layout), "the metadata"))
+            return false;
+        for (unsigned lane = 0; lane < LANES; lane++)
+            words[lane] = (uint32_t)warp_value(w, &in->o[3], lane);
+        for (unsigned r = 0; r < SPARSE_ROWS; r++) {
+            unsigned lane, bit, nibble;
+            const char *const wrong = sparse_numbers(&s->layout, words, r,
+                                                     s->numbers[SPARSE_ROWS * i + r], &lane, &bit,
+                                                     &nibble);
+            if (wrong) {
+                warp_trap(w, in, (int)lane, TRAP_DESCRIPTOR, "metadata 0x%x in bits %u to %u, row "
+                          "%u: %s", nibble, bit, bit + 3, SPARSE_ROWS * i + r, wrong);
+                return false;
+            }
+        }
     }
     return true;
 }
@@ -363,6 +437,7 @@ static bool take_d(struct wgmma_unit *u, const struct inst *in, struct operation
 enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
 {
     const struct program *p = w->grid->program;
+    const bool sparse = in->op == OP_WGMMA_SP;
     struct operation op = {.in = in};
     struct wgmma_unit *u;
     enum tensor_result type;
@@ -387,13 +462,14 @@ enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
 
     op.a_in_registers = in->o[1].kind == OPND_VEC;
     op.group = u->open;
-    if (!agreed(u, in, &in->o[3], "scale-d", &keep))
+    if (!agreed(u, in, &in->o[sparse ? 5 : 3], "scale-d", &keep))
         return FLOW_TRAP;
     op.keep = keep;
     if (!op.a_in_registers && !describe(u, in, &in->o[1], "descriptor of A",
-                                        in->flags & INST_TRANS_A, WGMMA_ROWS, &op.a))
+                                        in->flags & INST_TRANS_A, false, WGMMA_ROWS, &op.a))
         return FLOW_TRAP;
-    if (!describe(u, in, &in->o[2], "descriptor of B", in->flags & INST_TRANS_B, in->n, &op.b))
+    if (!describe(u, in, &in->o[2], "descriptor of B", in->flags & INST_TRANS_B, sparse, in->n,
+                  &op.b))
         return FLOW_TRAP;
     if (op.a_in_registers && !take_a(u, in, &op))
         return FLOW_TRAP;
@@ -405,6 +481,10 @@ enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
                          "accumulator has not been waited for");
     if (!free_for_d(u, in, op.d) || !take_d(u, in, &op))
         return FLOW_TRAP;
+    if (sparse && !take_metadata(u, in, &op)) {
+        free(op.sparse);
+        return FLOW_TRAP;
+    }
     for (unsigned i = 0; op.a_in_registers && i < WARPGROUP; i++)
         for (unsigned k = 0; k < 4; k++)
             busy_set(warp_of(u, i), &op.regs[i].busy32[op.a_reg[k]], 1);
@@ -422,8 +502,7 @@ enum flow op_wgmma(struct warp *w, const struct inst *in, uint32_t mask)
 
 enum flow op_wgmma_sp(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    (void)mask;
-    return exec_refuse(w, in, "sparse wgmma");
+    return op_wgmma(w, in, mask);
 }
 
 enum flow op_wgmma_fence(struct warp *w, const struct inst *in, uint32_t mask)

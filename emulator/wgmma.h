@@ -24,16 +24,17 @@ struct wgmma_desc {
     uint32_t leading, stride;   /* LBO, SBO */
     unsigned base;              /* base offset, in lines of 128 bytes */
     unsigned span;              /* of the swizzle: 128, 64, 32, or 0 without one */
+    bool deep;                  /* rows of 64 bytes, not 32: B beside a sparse A */
 };
 
 /* NULL, or what is wrong: a bit set that must be zero. */
 const char *wgmma_desc_decode(uint64_t bits, struct wgmma_desc *desc);
 
 /* Shared memory as a descriptor sees it: address a is bytes[a], its validity bit a. */
-/* The 16-byte pieces that an operand was gathered from: at most 256 rows of 32 bytes. */
+/* The 16-byte pieces that an operand was gathered from: at most 256 rows of 64 bytes. */
 struct wgmma_visits {
     unsigned count;
-    uint32_t at[512];
+    uint32_t at[1024];
 };
 
 struct wgmma_memory {
@@ -48,9 +49,9 @@ static inline void wgmma_visit(const struct wgmma_memory *m, uint32_t at)
         m->visits->at[m->visits->count++] = at;
 }
 
-/* Collects `rows` rows (of M or N) of 32 bytes; defined[r] tells whether all of row r was ever
- * written. mn_major: 16-bit elements whose M or N neighbours are adjacent in memory. False: byte
- * *fault is outside of memory. */
+/* Collects `rows` rows (of M or N) of 32 bytes, deep ones in two places of out each; defined[r]
+ * tells whether all of row r was ever written. mn_major: 16-bit elements whose M or N neighbours
+ * are adjacent in memory. False: byte *fault is outside of memory. */
 bool wgmma_gather(const struct wgmma_desc *desc, bool mn_major, unsigned rows,
                   const struct wgmma_memory *memory, uint8_t (*out)[TENSOR_ROW_BYTES],
                   bool *defined, uint32_t *fault);

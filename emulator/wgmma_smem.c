@@ -17,6 +17,7 @@ const char *wgmma_desc_decode(uint64_t bits, struct wgmma_desc *desc)
     desc->stride = (uint32_t)(bits >> 32 & 0x3fff) << 4;
     desc->base = (unsigned)(bits >> 49 & 7);
     desc->span = spans[bits >> 62];
+    desc->deep = false;
     if (bits & MUST_BE_ZERO)
         return "bits 14-15, 30-31, 46-48 and 52-61 must be zero";
     return NULL;
@@ -31,8 +32,8 @@ static uint32_t swizzled(const struct wgmma_desc *d, uint32_t address)
     return d->span ? address ^ ((line & (d->span / 16 - 1)) << 4) : address;
 }
 
-/* K-major: where 16-byte chunk `chunk` (0, 1) of a row lies. Rows come in groups of eight, packed
- * at the span's pitch; without swizzle the two chunks are in different core matrices. */
+/* K-major: where 16-byte chunk `chunk` (0, 1; deep: to 3) of a row lies. Rows come in groups of
+ * eight, packed at the span's pitch; without swizzle chunks are in different core matrices. */
 static uint32_t k_chunk(const struct wgmma_desc *d, unsigned row, unsigned chunk)
 {
     const uint32_t group = d->start + row / 8 * d->stride;
@@ -67,6 +68,8 @@ static bool surely_inside(const struct wgmma_desc *d, bool mn_major, unsigned ro
     const uint32_t groups = rows / 8 - 1;
     uint32_t reach;
 
+    if (d->deep)
+        return false;
     if (!mn_major)
         reach = groups * d->stride + 8 * (d->span ? d->span : 16) + (d->span ? 0 : d->leading);
     else if (!d->span)
@@ -79,7 +82,7 @@ static bool surely_inside(const struct wgmma_desc *d, bool mn_major, unsigned ro
 bool wgmma_in_bounds(const struct wgmma_desc *desc, bool mn_major, unsigned rows, uint32_t first,
                      uint32_t end, uint32_t *fault)
 {
-    const unsigned chunks = mn_major ? 16 : 2;
+    const unsigned chunks = (mn_major ? 16u : 2u) << desc->deep;
 
     if (surely_inside(desc, mn_major, rows, first, end))
         return true;
@@ -98,14 +101,14 @@ static bool gather_k(const struct wgmma_desc *d, unsigned rows, const struct wgm
     for (unsigned r = 0; r < rows; r++) {
         bool all = true;
 
-        for (unsigned c = 0; c < 2; c++) {
+        for (unsigned c = 0; c < 2u << d->deep; c++) {
             const uint32_t at = k_chunk(d, r, c);
 
             *fault = at;
             if (outside(at, m->first, m->end))
                 return false;
             wgmma_visit(m, at);
-            memcpy(out[r] + 16 * c, m->bytes + at, 16);
+            memcpy((uint8_t *)out[r << d->deep] + 16 * c, m->bytes + at, 16);
             all &= valid_get(m->valid, at, 16) == 0xffff;
         }
         defined[r] = all;
@@ -119,7 +122,7 @@ static bool gather_mn(const struct wgmma_desc *d, unsigned rows, const struct wg
     for (unsigned octet = 0; octet < rows / 8; octet++) {
         uint32_t valid = 0xffff;
 
-        for (unsigned k = 0; k < 16; k++) {
+        for (unsigned k = 0; k < 16u << d->deep; k++) {
             const uint32_t at = mn_chunk(d, octet, k);
             uint16_t element[8];
 
@@ -130,7 +133,7 @@ static bool gather_mn(const struct wgmma_desc *d, unsigned rows, const struct wg
             memcpy(element, m->bytes + at, 16);
             valid &= valid_get(m->valid, at, 16);
             for (unsigned i = 0; i < 8; i++)
-                memcpy(out[8 * octet + i] + 2 * k, &element[i], 2);
+                memcpy((uint8_t *)out[(8 * octet + i) << d->deep] + 2 * k, &element[i], 2);
         }
         for (unsigned i = 0; i < 8; i++)
             defined[8 * octet + i] = (valid >> 2 * i & 3) == 3;

@@ -4,6 +4,7 @@
 #define EMULATOR_WGMMA_UNIT_H
 
 #include "async.h"
+#include "sparse.h"
 #include "wgmma.h"
 
 enum {
@@ -26,8 +27,15 @@ struct accumulator {
     bool *undefined;            /* 64 x n */
 };
 
+/* The metadata of A, as they were at issue. */
+struct wgmma_sparse {
+    struct sparse layout;
+    uint8_t numbers[WGMMA_ROWS][SPARSE_MOST];
+};
+
 struct operation {
     const struct inst *in;
+    struct wgmma_sparse *sparse;        /* NULL: A is dense, or the operation has been executed */
     struct tensor_kind kind;
     struct accumulator *d;
     bool a_in_registers, keep;

@@ -1,6 +1,7 @@
 /*
  * mma.sp: every form and selector, on random fragments with random metadata. Where an element and
- * its metadata lie is written the other way round than in mma.c: from a matrix to registers.
+ * its metadata lie is written the other way round than in mma.c: from a matrix to registers. And
+ * sparse wgmma, of every type.
  *
  * With PTXMM_DRIVER=libcuda.so.1 the same programs run on a GPU: so the model is held against one.
  */
@@ -179,7 +180,8 @@ static uint32_t expected(const struct matrices *m, const struct form *f, unsigne
         if (!m->there[row][k])
             continue;
         const uint32_t x = m->a[row][k], y = m->b[k][column];
-        sum += nibble_value(f->signed_a, x) * nibble_value(f->signed_b, y);
+        if (f->how == FOURS)
+            sum += nibble_value(f->signed_a, x) * nibble_value(f->signed_b, y);
         if (f->how == FP8 && k / 4 % 2) {
             odd_a[odd] = half_of(f->a, x);
             odd_b[odd++] = half_of(f->b, y);
@@ -296,6 +298,101 @@ static void run_form(void **state_of_test)
         fail_msg("%s: %u wrong", f->name, bad);
 }
 
+/* ---- wgmma ---- */
+
+/* A in registers, a warp's 16 rows as of mma.sp; B in shared memory, 8 columns of 64 bytes. */
+static const struct form wgmma_forms[] = {
+    {"m64n8k32.f32.f16.f16", 32, 16, 2, TENSOR_F16, TENSOR_F16, FLOATS, 0, 0, 0, 0},
+    {"m64n8k32.f32.bf16.bf16", 32, 16, 2, TENSOR_BF16, TENSOR_BF16, FLOATS, 0, 0, 0, 0},
+    {"m64n8k16.f32.tf32.tf32", 16, 32, 2, TENSOR_TF32, TENSOR_TF32, FLOATS, 0, 0, 0, 0},
+    {"m64n8k64.f32.e4m3.e5m2", 64, 8, 1, TENSOR_E4M3, TENSOR_E5M2, FLOATS, 0, 0, 0, 0},
+    {"m64n8k64.s32.s8.u8", 64, 8, 1, TENSOR_S8, TENSOR_U8, INTEGERS, 0, 0, 0, 0},
+};
+
+static void write_wgmma(const struct form *f, unsigned selector, unsigned swizzle, char *text,
+                        size_t size)
+{
+    const char *const sums = f->how == INTEGERS ? "s32" : "f32";
+
+    snprintf(text, size,
+             ".version 8.7\n.target sm_90a\n.address_size 64\n"
+             ".visible .entry product(.param .u64 in, .param .u64 out)\n{\n"
+             "    .reg .b32 a<4>, e, t, x;\n    .reg .%s d<4>;\n    .reg .b64 p, q, desc, at, o;\n"
+             "    .shared .align 1024 .b8 area[1024];\n"
+             "    ld.param.u64 p, [in];\n    ld.param.u64 q, [out];\n    mov.u32 t, %%tid.x;\n"
+             /* the picture of B lies behind the words of 128 threads */
+             "    mad.wide.u32 o, t, 8, p;\n    mov.u64 at, area;\n    mad.wide.u32 at, t, 8, at;\n"
+             "    ld.global.b32 x, [o + %d];\n    st.shared.b32 [at], x;\n"
+             "    ld.global.b32 x, [o + %d];\n    st.shared.b32 [at + 4], x;\n"
+             "    mad.wide.u32 p, t, %d, p;\n    mad.wide.u32 q, t, %d, q;\n"
+             "    ld.global.v4.b32 {a0, a1, a2, a3}, [p];\n    ld.global.b32 e, [p + 48];\n"
+             "    ld.global.v4.%s {d0, d1, d2, d3}, [p + 32];\n"
+             "    mov.u64 desc, area;\n    shr.u64 desc, desc, 4;\n"
+             "    or.b64 desc, desc, 0x%llx;\n"
+             "    fence.proxy.async.shared::cta;\n    bar.sync 0;\n"
+             "    wgmma.fence.sync.aligned;\n"
+             "    wgmma.mma_async.sp.sync.aligned.%s {d0, d1, d2, d3}, "
+             "{a0, a1, a2, a3}, desc, e, %u, 1%s;\n"
+             "    wgmma.commit_group.sync.aligned;\n    wgmma.wait_group.sync.aligned 0;\n"
+             "    st.global.v4.%s [q], {d0, d1, d2, d3};\n    ret;\n}\n",
+             sums, 128 * 4 * BANK, 128 * 4 * BANK + 4, 4 * BANK, 4 * BANK, sums,
+             swizzle == 128 ? 0x4000004000010000ull : swizzle == 64 ? 0x8000002000010000ull
+                                                                    : 0xc000001000010000ull,
+             f->name, selector,
+             f->how == INTEGERS ? "" : f->bits == 16 ? ", 1, 1, 0" : ", 1, 1", sums);
+}
+
+static void run_wgmma(void **state_of_test)
+{
+    const struct form *f = *state_of_test;
+    static lane_words in[8], out[4];
+    static struct matrices m[4];
+    static char text[4096];
+    uint64_t state = 1;
+    unsigned bad = 0;
+
+    for (unsigned selector = 0; selector < f->selectors; selector++)
+        for (unsigned swizzle = 64; swizzle <= 128; swizzle += 64)
+            for (unsigned regime = 0; regime < 2; regime++) {
+                void *params[] = {&gpu.in, &gpu.out};
+                uint8_t *const picture = (uint8_t *)in[4];
+                CUmodule module;
+                CUfunction function;
+                write_wgmma(f, selector, swizzle, text, sizeof text);
+                emu_assemble(text);
+                if (gpu.load(&module, text) != CUDA_SUCCESS)
+                    fail_msg("%s", text);
+                assert_int_equal(gpu.function(&function, module, "product"), CUDA_SUCCESS);
+                for (unsigned w = 0; w < 4; w++) {
+                    fill(in[w], &m[w], f, selector, false, regime, &state);
+                    memcpy(m[w].b, m[0].b, sizeof m[w].b);
+                }
+                for (unsigned column = 0; column < 8; column++)
+                    for (unsigned k = 0; k < f->k; k++) {
+                        const unsigned byte = column * swizzle + k * f->bits / 8;
+                        const unsigned to = byte ^ (byte >> 7 & (swizzle / 16 - 1)) << 4;
+                        memcpy(picture + to, &m[0].b[k][column], f->bits / 8);
+                    }
+                memset(out, 0xee, sizeof out);
+                assert_int_equal(gpu.to(gpu.in, in, sizeof in), CUDA_SUCCESS);
+                if (gpu.launch(function, 1, 1, 1, 128, 1, 1, 0, NULL, params, NULL) !=
+                    CUDA_SUCCESS || gpu.from(out, gpu.out, sizeof out) != CUDA_SUCCESS)
+                    fail_msg("%s", text);
+                for (unsigned row = 0; row < 64; row++)
+                    for (unsigned column = 0; column < 8; column++) {
+                        const uint32_t got = out[row / 16][row % 8 * 4 + column / 2]
+                                                [row % 16 / 8 * 2 + column % 2];
+                        const uint32_t want = expected(&m[row / 16], f, row % 16, column);
+                        if (got != want && bad++ < 4)
+                            print_error("%s selector %u swizzle %u: d[%u][%u] %x, expected %x\n",
+                                        f->name, selector, swizzle, row, column, got, want);
+                    }
+                gpu.unload(module);
+            }
+    if (bad)
+        fail_msg("%s: %u wrong", f->name, bad);
+}
+
 /* ---- what is not a product ---- */
 
 static void misuse(void **state)
@@ -344,6 +441,25 @@ static void misuse(void **state)
     }
 }
 
+/* Where the second 32 bytes of a row of B lie with a swizzle of 32 bytes, nothing says. */
+static void narrow_swizzle(void **state)
+{
+    (void)state;
+    struct emu e;
+    char text[4096];
+    emu_open(&e, POLICY_EARLY, 1);
+    write_wgmma(&wgmma_forms[0], 0, 32, text, sizeof text);
+    emu_load(&e, text);
+    static const uint8_t zeros[128 * 4 * BANK + 1024];
+    const uint64_t values[] = {emu_put(&e, zeros, sizeof zeros), emu_alloc(&e, 128 * 4 * BANK)};
+    assert_false(emu_run(&e, "product", &(struct emu_launch){.block = {128}}, 2, values));
+    char *report = trap_report(&e.trap);
+    assert_int_equal(e.trap.kind, TRAP_INSTRUCTION);
+    assert_non_null(strstr(report, "swizzle of 32 bytes"));
+    free(report);
+    emu_close(&e);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -384,10 +500,15 @@ static int open_driver(void **state)
 int main(void)
 {
     enum { FORMS = sizeof forms / sizeof *forms };
-    struct CMUnitTest tests[FORMS + 2];
+    enum { WGMMA_FORMS = sizeof wgmma_forms / sizeof *wgmma_forms };
+    struct CMUnitTest tests[FORMS + WGMMA_FORMS + 3];
     for (size_t i = 0; i < FORMS; i++)
         tests[i] = (struct CMUnitTest){forms[i].name, run_form, NULL, NULL, (void *)&forms[i]};
-    tests[FORMS] = (struct CMUnitTest)cmocka_unit_test(misuse);
-    tests[FORMS + 1] = (struct CMUnitTest)cmocka_unit_test(refusals);
+    for (size_t i = 0; i < WGMMA_FORMS; i++)
+        tests[FORMS + i] = (struct CMUnitTest){wgmma_forms[i].name, run_wgmma, NULL, NULL,
+                                               (void *)&wgmma_forms[i]};
+    tests[FORMS + WGMMA_FORMS] = (struct CMUnitTest)cmocka_unit_test(misuse);
+    tests[FORMS + WGMMA_FORMS + 2] = (struct CMUnitTest)cmocka_unit_test(narrow_swizzle);
+    tests[FORMS + WGMMA_FORMS + 1] = (struct CMUnitTest)cmocka_unit_test(refusals);
     return cmocka_run_group_tests_name("sparse", tests, open_driver, NULL);
 }
