@@ -56,16 +56,31 @@ static void complete(struct cta *cta, unsigned number)
 }
 
 /* A warp whose live lanes have all come counts as 32. */
+static unsigned counted(const struct warp *w, uint32_t lanes)
+{
+    return lanes & w->alive && !(w->alive & ~lanes) ? LANES : (unsigned)__builtin_popcount(lanes);
+}
+
 static void credit(struct cta *cta, struct named_barrier *b)
 {
-    b->arrived = 0;
-    for (unsigned i = 0; i < cta->warp_count; i++) {
-        const struct warp *w = &cta->warps[i];
-        const uint32_t lanes = b->lanes[i];
-        if (lanes)
-            b->arrived += lanes & w->alive && !(w->alive & ~lanes)
-                ? LANES : (unsigned)__builtin_popcount(lanes);
+    b->arrived = b->before;
+    for (unsigned i = 0; i < cta->warp_count; i++)
+        b->arrived += counted(&cta->warps[i], b->lanes[i]);
+}
+
+/*
+ * Lanes that arrived without waiting may arrive again in the same phase, and count again:
+ * warpgroups that take turns start so, the first of them arriving at its own barrier.
+ */
+static void come(struct named_barrier *b, const struct warp *w, uint32_t mask)
+{
+    const uint32_t again = b->lanes[w->id] & mask;
+
+    if (again) {
+        b->before += counted(w, again);
+        b->lanes[w->id] &= ~again;
     }
+    b->lanes[w->id] |= mask;
 }
 
 static bool barrier_operands(struct warp *w, const struct inst *in, uint32_t lanes,
@@ -126,10 +141,7 @@ static enum flow arrive(struct warp *w, const struct inst *in, uint32_t mask,
                          w->grid->program->where[inst_pc(w, b->first)].line,
                          threads ? threads : cta->threads);
     }
-    if (b->lanes[w->id] & mask)
-        return warp_trap(w, in, __builtin_ctz(b->lanes[w->id] & mask), TRAP_BARRIER,
-                         "arrives twice at barrier %u, which still waits for others", number);
-    b->lanes[w->id] |= mask;
+    come(b, w, mask);
     if (p) {
         b->votes += (unsigned)__builtin_popcount(warp_pred(w, p) & mask);
         b->voters += (unsigned)__builtin_popcount(mask);

@@ -204,6 +204,7 @@ struct warp {
 struct named_barrier {
     unsigned expected;          /* threads that the phase was opened for; 0: all of the CTA */
     unsigned arrived;           /* threads; a warp counts 32 once all its live lanes have come */
+    unsigned before;            /* of them, arrivals by lanes that have come again since */
     bool open;
     const struct inst *first;   /* instruction that opened this phase */
     unsigned votes;             /* barrier.red: lanes with a true predicate, and with any */

@@ -296,6 +296,30 @@ static void test_named_barriers(void **state)
     EVERYWHERE(e, check(&e, text, 3, 128, relay);)
 }
 
+static uint32_t starter(unsigned i)
+{
+    const uint32_t before = (((0 * 3 + 1) * 3 + 2) * 3 + 1) * 3 + 2;
+
+    return i / 32 % 2 ? (before * 3 + 1) * 3 + 2 : before * 3 + 1;
+}
+
+/* Two warps take turns. The first starts it: it arrives at its own barrier, and then waits there. */
+static void test_own_barrier(void **state)
+{
+    static const char text[] = KERNEL(
+        ".shared .align 4 .b32 box[1];\n"
+        "shr.u32 r3, r0, 5; add.u32 r4, r3, 1; sub.u32 r5, 3, r4; mov.u32 r6, 0; and.b32 r7, r0, 31;\n"
+        "setp.eq.u32 p0, r7, 0; setp.eq.u32 p1, r3, 0; @p0 st.shared.u32 [box], r6; bar.sync 0;\n"
+        "@p1 bra first; bra turn;\n"
+        "first: bar.arrive 1, 64;\n"
+        "turn: bar.sync r4, 64; ld.shared.u32 r8, [box]; mad.lo.u32 r8, r8, 3, r4;\n"
+        "bar.warp.sync 0xffffffff; @p0 st.shared.u32 [box], r8; bar.warp.sync 0xffffffff;\n"
+        "bar.arrive r5, 64; add.u32 r6, r6, 1; setp.lt.u32 p2, r6, 3; @p2 bra turn;\n"
+        "st.global.u32 [rd0], r8;\n");
+    (void)state;
+    EVERYWHERE(e, check(&e, text, 3, 64, starter);)
+}
+
 static uint32_t counted(unsigned i)
 {
     (void)i;
@@ -720,6 +744,7 @@ int main(void)
         cmocka_unit_test(test_match),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_named_barriers),
+        cmocka_unit_test(test_own_barrier),
         cmocka_unit_test(test_barrier_reduction),
         cmocka_unit_test(test_setmaxnreg),
         cmocka_unit_test(test_setmaxnreg_again),

@@ -98,8 +98,6 @@ static const struct mistake mistakes[] = {
     { "barrier of two counts",
       K("setp.lt.u32 p, r0, 32; @p bra L;\nbar.sync 1, 96; //!\nbra M;\nL: bar.sync 1, 64;\nM:"),
       TRAP_BARRIER, ANY, ANY, NO_ADDRESS, 0, "96", 64, 1 },
-    { "arrives twice", K("bar.arrive 1, 96;\nbar.arrive 1, 96; //!"), TRAP_BARRIER, ANY, ANY,
-      NO_ADDRESS, 0, "twice", 64, 1 },
     { "second cluster arrive", K("barrier.cluster.arrive;\nbarrier.cluster.arrive; //!"),
       TRAP_CLUSTER_BARRIER,
       ANY, 0, NO_ADDRESS, 0, NULL, 64, 2 },
