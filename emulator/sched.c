@@ -303,12 +303,16 @@ static void run(struct machine *m, struct warp *w, unsigned budget)
             w->at = pc;
             if (in->guard) {
                 const uint32_t values = w->r.pred[in->guard_reg];
-                if (group & ~w->r.defp[in->guard_reg]) {
-                    warp_trap(w, in, __builtin_ctz(group & ~w->r.defp[in->guard_reg]),
-                              TRAP_UNDEFINED, "the guard predicate");
-                    return;
-                }
+                const uint32_t unknown = group & ~w->r.defp[in->guard_reg];
                 mask &= in->guard == GUARD_TRUE ? values : ~values;
+                if (unknown) {
+                    if (!skip_undefined(w, pc, unknown)) {
+                        warp_trap(w, in, __builtin_ctz(unknown), TRAP_UNDEFINED,
+                                  "the guard predicate");
+                        return;
+                    }
+                    mask = in->op == OP_BRA ? mask | unknown : mask & ~unknown;
+                }
             }
             pc++;
             if (!mask)

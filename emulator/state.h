@@ -91,6 +91,9 @@ void cluster_exit(struct warp *w, const struct inst *in, uint32_t lanes);
 void report_deadlock(struct machine *m);
 void report_livelock(struct machine *m);
 
+/* skip.c: lanes leave out what the guard at pc guards, if that only writes registers; else false. */
+bool skip_undefined(struct warp *w, uint32_t pc, uint32_t lanes);
+
 /* place.c */
 const char *space_name(enum space space);
 

@@ -346,7 +346,7 @@ static void misuse(void **state)
 /* What is late is noticed late: the answer read before it is there, the exit before it came. */
 static void too_soon(void **state)
 {
-    static const char body[] = ARM TRY "[at], [bars];\n" GET IS "p, said;\n@p bra e;\ne:\n" WAIT;
+    static const char body[] = ARM TRY "[at], [bars];\n" GET IS "p, said;\n@p ret;\n" WAIT;
     const struct emu_launch l = { .grid = { 1 }, .block = { 1 }, .cluster = { 1 } };
     char text[4096], *report = NULL;
     struct emu e;

@@ -320,6 +320,25 @@ static void test_own_barrier(void **state)
     EVERYWHERE(e, check(&e, text, 3, 64, starter);)
 }
 
+static uint32_t left_out(unsigned i)
+{
+    return i % 2 ? 1000 : 2 * i % 128;
+}
+
+/* r9 is undefined in odd threads, and they leave out what depends on it: nothing of that gets out. */
+static void test_undefined_guards(void **state)
+{
+    static const char text[] = KERNEL(
+        "and.b32 r3, r0, 1; setp.eq.u32 p0, r3, 0; @p0 mov.u32 r9, r0; mov.u32 r10, 0;\n"
+        "setp.ge.u32 p1, r9, 200; @p1 bra over; setp.ge.u32 p2, r9, 300; @p2 bra inner;\n"
+        "mov.u32 r10, r9; ld.param.u64 rd5, [out];\n"
+        "inner: add.u32 r10, r10, r0;\n"
+        "over: @!p1 mov.u32 r11, 1; @p1 mov.u32 r11, 2; shfl.sync.idx.b32 r12, r11, 0, 31, 0xffffffff;\n"
+        "@p0 mov.u32 r13, r10; @!p0 mov.u32 r13, 1000; st.global.u32 [rd0], r13;\n");
+    (void)state;
+    EVERYWHERE(e, check(&e, text, 2, 64, left_out);)
+}
+
 static uint32_t counted(unsigned i)
 {
     (void)i;
@@ -750,6 +769,7 @@ int main(void)
         cmocka_unit_test(test_setmaxnreg_again),
         cmocka_unit_test(test_unwritten_bytes),
         cmocka_unit_test(test_decided),
+        cmocka_unit_test(test_undefined_guards),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_function_pointers),
         cmocka_unit_test(test_printf),

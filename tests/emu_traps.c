@@ -74,9 +74,9 @@ static const struct mistake mistakes[] = {
       TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, NULL, 32, 1 },
     { "undefined address", K("ld.global.u64 c, [a];\nld.global.u32 r1, [c]; //!"), TRAP_UNDEFINED,
       0, 0, NO_ADDRESS, 0, "address", 32, 1 },
-    { "undefined guard", K("@p mov.u32 r1, 0; //!"), TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, "guard",
+    { "undefined guard", K("@p st.global.u32 [a], r0; //!"), TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, "guard",
       32, 1 },
-    { "undefined branch", K("setp.eq.and.u32 p, r0, 1, q;\n@p bra L; //!\nL:"), TRAP_UNDEFINED, 0,
+    { "undefined branch", K("setp.eq.and.u32 p, r0, 1, q;\n@p bra L; //!\nst.global.u32 [a], r0; L:"), TRAP_UNDEFINED, 0,
       1, NO_ADDRESS, 0, NULL, 32, 1 },
     { "atomic on undefined memory", K("red.global.add.u32 [a], 1; //!"), TRAP_UNDEFINED, 0, 0,
       IN_OUT, 0, NULL, 32, 1 },
@@ -173,11 +173,17 @@ static const struct mistake mistakes[] = {
       0, "a.c:42: x>0",
       32, 1 },
     { "false or undefined", K("setp.lt.u32 p, r1, 5; setp.lt.u32 q, r0, 9; or.pred p, p, q;\n"
-        "@p bra L; //!\nL:"), TRAP_UNDEFINED, 0, 9, NO_ADDRESS, 0, NULL, 32, 1 },
-    { "true and undefined", K("setp.lt.u32 p, r0, 9; setp.lt.and.u32 q, r1, 5, p;\n@q bra L; //!\nL:"),
+        "@p bra L; //!\nst.global.u32 [a], r0; L:"), TRAP_UNDEFINED, 0, 9, NO_ADDRESS, 0, NULL, 32, 1 },
+    { "true and undefined", K("setp.lt.u32 p, r0, 9; setp.lt.and.u32 q, r1, 5, p;\n@q bra L; //!\nst.global.u32 [a], r0; L:"),
       TRAP_UNDEFINED, 0, 0, NO_ADDRESS, 0, NULL, 32, 1 },
     { "some ones and undefined", K("and.b32 r2, r1, 255;\nst.global.u32 [a], r2; //!"), TRAP_UNDEFINED,
       0, 0, IN_OUT, 0, NULL, 32, 1 },
+    { "what an undefined guard left out", K("@p mov.u32 r1, 0;\nst.global.u32 [a], r1; //!"),
+      TRAP_UNDEFINED, 0, 0, IN_OUT, 0, NULL, 32, 1 },
+    { "what an undefined branch went round", K("mov.u32 r1, 1;\n@p bra L;\nmov.u32 r1, 2;\n"
+      "L: st.global.u32 [a], r1; //!"), TRAP_UNDEFINED, 0, 0, IN_OUT, 0, NULL, 32, 1 },
+    { "an undefined loop", K("L: add.u32 r1, r0, 1;\n@p bra L; //!"), TRAP_UNDEFINED, 0, 0,
+      NO_ADDRESS, 0, "guard", 32, 1 },
 };
 
 static unsigned marked_line(const char *text)
