@@ -177,8 +177,6 @@ static void multiply(struct parser *ps, const struct raw *raws, unsigned n, stru
     if (at == n)
         return;
     if (stationary) {
-        if (raws[at].o.kind != OPND_REG)
-            FAIL(ps, &raws[at].tok, "the zero-column mask is a register");
         operand_value(ps, &raws[at], &in->o[slot], TY_B64, false, false);
         return;
     }

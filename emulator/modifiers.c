@@ -5,6 +5,13 @@
 
 #include "form.h"
 
+/* Collector b0 to b3: the number above the suboperation. */
+#define COLLECTOR_B(name, number) \
+    {"collector::" name "::fill", COLLECTOR, number << 8 | SUB_FILL}, \
+    {"collector::" name "::use", COLLECTOR, number << 8 | SUB_USE}, \
+    {"collector::" name "::lastuse", COLLECTOR, number << 8 | SUB_LASTUSE}, \
+    {"collector::" name "::discard", COLLECTOR, number << 8 | SUB_DISCARD}
+
 static const struct modifier modifiers[] = {
     {"rn", RND, RND_RN}, {"rz", RND, RND_RZ}, {"rm", RND, RND_RM}, {"rp", RND, RND_RP},
     {"rna", RND, RND_RNA}, {"rni", RND, RND_RNI}, {"rzi", RND, RND_RZI}, {"rmi", RND, RND_RMI},
@@ -78,6 +85,7 @@ static const struct modifier modifiers[] = {
     {"tile::scatter4", SUB, SUB_SCATTER4},
     {"collector::a::fill", SUB, SUB_FILL}, {"collector::a::use", SUB, SUB_USE},
     {"collector::a::lastuse", SUB, SUB_LASTUSE}, {"collector::a::discard", SUB, SUB_DISCARD},
+    COLLECTOR_B("b0", 0), COLLECTOR_B("b1", 1), COLLECTOR_B("b2", 2), COLLECTOR_B("b3", 3),
     {"ashift", FLAG, INST_ASHIFT}, {"b8x16", FLAG, INST_TO}, {"pack::16b", FLAG, INST_PACK},
     {"unpack::16b", FLAG, INST_PACK}, {"wait::ld", FLAG, INST_READ},
     {"fence::after_thread_sync", FLAG, INST_WAIT},
@@ -175,6 +183,10 @@ void modifier_apply(struct inst *in, struct word w, unsigned *ntypes, unsigned *
         break;
     case KIND:
         in->kind = (uint8_t)m->value;
+        break;
+    case COLLECTOR:
+        in->sub = (uint8_t)m->value;
+        in->sub2 = (uint8_t)(m->value >> 8);
         break;
     case SHAPE:
         in->shape = (uint8_t)m->value;

@@ -12,7 +12,7 @@ struct word {
 };
 
 enum effect {
-    RND, CMP, SUB, SPACE, SEM, SCOPE, FLAG, VEC, DIM, GROUP, KIND, SHAPE, BLOCK
+    RND, CMP, SUB, SPACE, SEM, SCOPE, FLAG, VEC, DIM, GROUP, KIND, SHAPE, BLOCK, COLLECTOR
 };
 
 struct modifier {

@@ -74,8 +74,8 @@ struct tcgen_side {
     unsigned group;             /* cta_group of all its instructions, 0: none yet */
     bool relinquished;
     uint32_t columns;           /* of the last allocation, 0: none yet */
-    bool filled;                /* collector of A: descriptor or address of what it holds */
-    uint64_t filled_with;
+    /* of A, then b0 to b3 of .ws: descriptor or address of what it holds */
+    struct tcgen_collector { bool filled; uint64_t with; } collectors[5];
     /* .cta_group::2: an allocation waits for the other CTA's */
     bool asks, granted;
     uint32_t wanted;

@@ -55,7 +55,12 @@ static const char *check_sizes(const struct tcgen_shape_of *s, enum tcgen_kind k
 {
     const bool scaled = kind >= KIND_MXF8F6F4;
 
-    if (group == 1) {
+    if (group == TCGEN_STATIONARY) {
+        if (s->m != 32 && s->m != 64 && s->m != 128)
+            return "M of .ws is 32, 64 or 128";
+        if (s->n != 64 && s->n != 128 && s->n != 256)
+            return "N of .ws is 64, 128 or 256";
+    } else if (group == 1) {
         if (s->m != 128 && (scaled || s->m != 64))
             return scaled ? "M of a block-scaled kind is 128 with .cta_group::1"
                           : "M is 64 or 128 with .cta_group::1";
@@ -71,7 +76,7 @@ static const char *check_sizes(const struct tcgen_shape_of *s, enum tcgen_kind k
         if (kind == KIND_I8 && s->n % 32)
             return "N of kind::i8 is a multiple of 32 with .cta_group::2";
     }
-    if (s->mn_b && tensor_element_bits(&s->kind, s->kind.b) == 8 && s->n % (16 * group))
+    if (s->mn_b && tensor_element_bits(&s->kind, s->kind.b) == 8 && group && s->n % (16 * group))
         return group == 1 ? "N is a multiple of 16 where B has 8-bit elements and is MN-major"
                           : "N is a multiple of 32 where B has 8-bit elements and is MN-major";
     return NULL;

@@ -33,6 +33,8 @@ struct tcgen_shape_of {
     unsigned sfa_id, sfb_id;    /* byte of the cell where the scale factors start */
 };
 
+enum { TCGEN_STATIONARY = 0 };  /* in place of a group: .ws */
+
 /* NULL, or what is wrong. `block` is the instruction's elements per scale factor, 0 without. */
 const char *tcgen_idesc_decode(uint32_t bits, enum tcgen_kind kind, unsigned block, unsigned group,
                                struct tcgen_shape_of *out);

@@ -6,9 +6,11 @@
  *     layout F  one CTA, M = 64     lane 32 (m/16) + m%16 + base  column n        base 0 or 16
  *     layout A  pair, M = 256       r = m/128, lane m%128         column n
  *     layout B  pair, M = 128       r = m/64,  lane m%64 + 64h    column n%(N/2)  h = n/(N/2)
+ *     layout E  .ws, M = 64         lane m + 64h                  column n%(N/2)  h = n/(N/2)
+ *     layout G  .ws, M = 32         lane m + 32h                  column n%(N/4)  h = n/(N/4)
  *
- * A in Tensor Memory has D's lanes (layout B: all rows twice, in lanes 0-63 and 64-127) and eight
- * columns. A pair's CTA supplies its own rows of A, and half of the rows of B.
+ * .ws, M = 128, is layout D. A in Tensor Memory has D's lanes (layouts B, E, G: all rows once for
+ * each h) and eight columns. A pair's CTA supplies its own rows of A, and half of the rows of B.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 
 enum { A_COLUMNS = 8, MOST_ROWS = 128, MOST_N = 256 };
 
-enum layout { LAYOUT_A, LAYOUT_B, LAYOUT_D, LAYOUT_F };
+enum layout { LAYOUT_A, LAYOUT_B, LAYOUT_D, LAYOUT_E, LAYOUT_F, LAYOUT_G };
 
 struct mma {
     struct tcgen_op op;
@@ -44,9 +46,15 @@ static unsigned rows_per_cta(const struct mma *x)
     return x->shape.m / x->group;
 }
 
+/* Parts of D's columns that lie in lanes of their own. */
+static unsigned parts(const struct mma *x)
+{
+    return x->layout == LAYOUT_G ? 4 : x->layout == LAYOUT_B || x->layout == LAYOUT_E ? 2 : 1;
+}
+
 static unsigned d_columns(const struct mma *x)
 {
-    return x->layout == LAYOUT_B ? x->shape.n / 2 : x->shape.n;
+    return x->shape.n / parts(x);
 }
 
 static unsigned factors(const struct tensor_kind *kind)
@@ -54,10 +62,11 @@ static unsigned factors(const struct tensor_kind *kind)
     return kind->scale == TENSOR_UNSCALED ? 0 : kind->k / kind->block;
 }
 
-/* The lane of row `row` of a CTA's part of D in column half h. */
+/* The lane of row `row` of a CTA's part of D in part h of the columns. */
 static unsigned lane_of(const struct mma *x, unsigned row, unsigned h)
 {
-    return x->layout == LAYOUT_F ? 32 * (row / 16) + row % 16 + x->base : row + 64 * h;
+    return x->layout == LAYOUT_F ? 32 * (row / 16) + row % 16 + x->base
+                                 : row + TMEM_LANES / parts(x) * h;
 }
 
 static unsigned lane_groups(const struct mma *x)
@@ -134,14 +143,21 @@ static bool read_a(struct machine *m, const struct mma *x, const struct tcgen_si
     return true;
 }
 
-/* Rows of B for column half h of layout B, else all of them: those of the pair's CTAs in turn. */
+/* Rows of B for part h of D's columns: those of the pair's CTAs in turn where there is but one. */
 static bool read_b(struct machine *m, const struct mma *x, unsigned h, struct operands *o)
 {
     const struct tcgen_side *sides = x->op.unit->sides;
     const unsigned each = x->shape.n / x->group;
 
-    if (x->group == 1)
-        return gather(m, x, &sides[x->op.side], &x->b, &x->how_b, each, o->rows, o->b_defined);
+    if (x->group == 1) {
+        const unsigned n = d_columns(x);
+
+        if (!gather(m, x, &sides[x->op.side], &x->b, &x->how_b, each, o->rows, o->b_defined))
+            return false;
+        memmove(o->rows, o->rows + n * h, n * sizeof *o->rows);
+        memmove(o->b_defined, o->b_defined + n * h, n * sizeof *o->b_defined);
+        return true;
+    }
     if (x->layout == LAYOUT_B)
         return gather(m, x, &sides[h], &x->b, &x->how_b, each, o->rows, o->b_defined);
     return gather(m, x, &sides[0], &x->b, &x->how_b, each, o->rows, o->b_defined) &&
@@ -331,7 +347,7 @@ static bool one_side(struct machine *m, const struct mma *x, struct async_scratc
                      struct operands *o, unsigned number, unsigned h)
 {
     const struct tcgen_side *side = &x->op.unit->sides[number];
-    const unsigned rows = rows_per_cta(x), n = x->layout == LAYOUT_B ? x->shape.n / 2 : x->shape.n;
+    const unsigned rows = rows_per_cta(x), n = d_columns(x);
     struct tmem *t = side->tmem;
 
     if (!read_a(m, x, side, h, o))
@@ -373,7 +389,6 @@ static void mma_effect(struct machine *m, struct tcgen_op *op)
 {
     struct mma *x = (struct mma *)op;
     struct async_scratch *s = async_scratch(m);
-    const unsigned halves = x->layout == LAYOUT_B ? 2 : 1;
     struct operands o;
 
     machine_observe(m, &op->job.site, EVENT_ASYNC_READ, 0, op->number, 0);
@@ -386,12 +401,12 @@ static void mma_effect(struct machine *m, struct tcgen_op *op)
         return;
     }
     o.rows = s->rows;
-    for (unsigned h = 0; h < halves; h++) {
+    for (unsigned h = 0; h < parts(x); h++) {
         bool b_defined[MOST_N];
 
         if (!read_b(m, x, h, &o))
             return;
-        load(x, TENSOR_B, x->shape.negate_b, x->shape.n / halves, &o, &s->b);
+        load(x, TENSOR_B, x->shape.negate_b, d_columns(x), &o, &s->b);
         memcpy(b_defined, o.b_defined, sizeof b_defined);
         for (unsigned number = 0; number < 2; number++) {
             memcpy(o.b_defined, b_defined, sizeof b_defined);   /* each side has its own scales */
@@ -529,21 +544,28 @@ static bool find_mask(struct warp *w, const struct inst *in, unsigned lane, stru
     return true;
 }
 
-/* A collector that uses A needs an earlier one that filled it, of the same A. */
+/* A collector that is used needs an earlier one that filled it, of the same A (.ws: the same B). */
 static bool check_collector(struct warp *w, const struct inst *in, unsigned lane,
                             struct tcgen_side *side)
 {
-    const struct operand *a = &in->o[1];
-    const uint64_t name = a->kind == OPND_ADDR ? warp_address(w, a, lane) : warp_value(w, a, lane);
+    const bool stationary = in->op == OP_TCGEN_MMA_WS;
+    const struct operand *kept = &in->o[stationary ? 2 : 1];
+    const uint64_t name = kept->kind == OPND_ADDR ? warp_address(w, kept, lane)
+                                                  : warp_value(w, kept, lane);
     const bool uses = in->sub == SUB_USE || in->sub == SUB_LASTUSE;
+    struct tcgen_collector *c = &side->collectors[stationary ? 1 + in->sub2 : 0];
 
-    if (uses && (!side->filled || side->filled_with != name)) {
-        warp_trap(w, in, (int)lane, TRAP_INSTRUCTION, "the collector holds no A of this descriptor: "
-                  "a .collector::a::fill of it must come before");
+    if (uses && (!c->filled || c->with != name)) {
+        if (stationary)
+            warp_trap(w, in, (int)lane, TRAP_INSTRUCTION, "the collector holds no B of this "
+                      "descriptor: a .collector::b%u::fill of it must come before", in->sub2);
+        else
+            warp_trap(w, in, (int)lane, TRAP_INSTRUCTION, "the collector holds no A of this "
+                      "descriptor: a .collector::a::fill of it must come before");
         return false;
     }
-    side->filled = in->sub == SUB_FILL || in->sub == SUB_USE;
-    side->filled_with = name;
+    c->filled = in->sub == SUB_FILL || in->sub == SUB_USE;
+    c->with = name;
     return true;
 }
 
@@ -551,8 +573,9 @@ static bool decode(struct warp *w, const struct inst *in, unsigned lane, struct 
 {
     const uint32_t bits = (uint32_t)warp_value(w, &in->o[3], lane);
     const unsigned rules = machine_config(w->m)->rules;
+    const bool stationary = in->op == OP_TCGEN_MMA_WS;
     const char *wrong = tcgen_idesc_decode(bits, (enum tcgen_kind)in->kind, in->block,
-                                           in->cta_group, &x->shape);
+                                           stationary ? TCGEN_STATIONARY : in->cta_group, &x->shape);
 
     if (wrong) {
         warp_trap(w, in, (int)lane, TRAP_DESCRIPTOR, "instruction descriptor 0x%08x: %s", bits,
@@ -568,16 +591,36 @@ static bool decode(struct warp *w, const struct inst *in, unsigned lane, struct 
     };
     x->group = in->cta_group;
     x->sides = x->group == 2 ? 3 : 1u << tcgen_side_number(w->cta);
-    x->layout = x->group == 1 ? (x->shape.m == 64 ? LAYOUT_F : LAYOUT_D)
-                              : (x->shape.m == 256 ? LAYOUT_A : LAYOUT_B);
+    x->layout = x->group == 2 ? (x->shape.m == 256 ? LAYOUT_A : LAYOUT_B)
+        : x->shape.m == 128 ? LAYOUT_D : x->shape.m == 32 ? LAYOUT_G : stationary ? LAYOUT_E : LAYOUT_F;
     return true;
+}
+
+/* Bit 39 asks that columns of B count as zeros. */
+static bool no_zero_columns(struct warp *w, const struct inst *in, unsigned lane)
+{
+    const struct operand *mask = &in->o[5];
+
+    if (mask->kind == OPND_NONE)
+        return true;
+    if (!warp_need(w, in, mask, 1u << lane, "the zero-column mask"))
+        return false;
+    if (!(warp_value(w, mask, lane) >> 39 & 1))
+        return true;
+    exec_refuse(w, in, "tcgen05.mma.ws with a zero-column mask");
+    return false;
+}
+
+/* Where the predicate that keeps D is. */
+static const struct operand *keeps(const struct inst *in)
+{
+    return &in->o[in->op == OP_TCGEN_MMA_WS ? 4 : in->block ? 6 : 5];
 }
 
 static bool prepare(struct warp *w, const struct inst *in, unsigned lane, struct tcgen_side *side,
                     struct mma *x)
 {
-    const bool scaled = in->block != 0;
-    const struct operand *keep = &in->o[scaled ? 6 : 5];
+    const bool scaled = in->block != 0, stationary = in->op == OP_TCGEN_MMA_WS;
 
     x->how_b = (struct tcgen_access){0};
     if (!decode(w, in, lane, x) || !find_d(w, in, lane, x) || !find_a(w, in, lane, x))
@@ -591,16 +634,16 @@ static bool prepare(struct warp *w, const struct inst *in, unsigned lane, struct
                    !find_scale(w, in, lane, x, &in->o[5], "the scale factors of B", d_columns(x),
                                &x->sfb)))
         return false;
-    if (!scaled && !find_mask(w, in, lane, x))
+    if (stationary ? !no_zero_columns(w, in, lane) : !scaled && !find_mask(w, in, lane, x))
         return false;
-    if (!scaled && in->o[6].kind == OPND_IMM) {
+    if (!scaled && !stationary && in->o[6].kind == OPND_IMM) {
         x->scale = (unsigned)in->o[6].imm;
         if (in->kind == KIND_I8) {
             warp_trap(w, in, (int)lane, TRAP_INSTRUCTION, "kind::i8 takes no scale of D");
             return false;
         }
     }
-    x->keep = warp_pred(w, keep) >> lane & 1;
+    x->keep = warp_pred(w, keeps(in)) >> lane & 1;
     return check_collector(w, in, lane, side);
 }
 
@@ -643,7 +686,7 @@ enum flow op_tcgen_mma(struct warp *w, const struct inst *in, uint32_t mask)
         (in->o[1].kind != OPND_ADDR && !warp_need(w, in, &in->o[1], mask, "the descriptor of A")) ||
         !warp_need(w, in, &in->o[2], mask, "the descriptor of B") ||
         !warp_need(w, in, &in->o[3], mask, "the instruction descriptor") ||
-        !warp_need(w, in, &in->o[in->block ? 6 : 5], mask, "the predicate that keeps D"))
+        !warp_need(w, in, keeps(in), mask, "the predicate that keeps D"))
         return FLOW_TRAP;
     if (in->flags & INST_ASHIFT)
         return exec_refuse(w, in, "tcgen05.mma.ashift");
@@ -661,6 +704,5 @@ enum flow op_tcgen_mma_sp(struct warp *w, const struct inst *in, uint32_t mask)
 
 enum flow op_tcgen_mma_ws(struct warp *w, const struct inst *in, uint32_t mask)
 {
-    (void)mask;
-    return exec_refuse(w, in, "tcgen05.mma.ws");
+    return in->nopnd == 7 ? exec_refuse(w, in, "tcgen05.mma.ws.sp") : op_tcgen_mma(w, in, mask);
 }

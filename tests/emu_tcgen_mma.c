@@ -31,6 +31,7 @@ struct trial {
     struct tensor_kind t;
     unsigned group, m, n, steps, base;
     enum packing pa, pb;
+    bool stationary;            /* .ws */
     bool a_in_tmem, keep, negate_a, negate_b, masked;
     unsigned d_column, a_column, sfa, sfb, sfa_id, sfb_id, scale;
     uint32_t mask[8];
@@ -172,7 +173,12 @@ static void place_d(const struct trial *x, unsigned m, unsigned n, unsigned *cta
     *cta = 0;
     *lane = m;
     *column = n;
-    if (x->group == 1 && x->m == 64) {
+    if (x->stationary) {
+        const unsigned part = x->n / (128 / x->m);
+
+        *lane = m + n / part * x->m;
+        *column = n % part;
+    } else if (x->group == 1 && x->m == 64) {
         *lane = m / 16 * 32 + m % 16 + x->base;
     } else if (x->group == 2 && x->m == 256) {
         *cta = m / 128;
@@ -253,7 +259,7 @@ static enum packing choose_place(const struct trial *x, enum tensor_format f)
     return width == 32 ? MN_BASE32 : (enum packing)(MN_NONE + below(4));
 }
 
-static void choose(struct trial *x, unsigned kind)
+static void choose(struct trial *x, unsigned kind, bool stationary)
 {
     const bool scaled = kinds[kind].block != 0;
     unsigned unit;
@@ -261,8 +267,9 @@ static void choose(struct trial *x, unsigned kind)
     memset(x, 0, sizeof *x);
     x->kind = &kinds[kind];
     assert_true(choose_types(x));
-    x->group = 1 + below(2);
-    x->m = x->group == 2 ? (below(2) ? 256 : 128) : scaled || below(2) ? 128 : 64;
+    x->stationary = stationary;
+    x->group = stationary ? 1 : 1 + below(2);
+    x->m = stationary ? 32u << below(3) : x->group == 2 ? (below(2) ? 256 : 128) : scaled || below(2) ? 128 : 64;
     x->pa = choose_place(x, x->t.a);
     x->pb = choose_place(x, x->t.b);
     unit = x->group == 2 ? 16 : 8;
@@ -282,11 +289,13 @@ static void choose(struct trial *x, unsigned kind)
         if (x->n > 256)
             x->n = 256;
     }
+    if (stationary)
+        x->n = 64u << below(3);
     x->steps = x->t.k <= 16 ? 1 + below(4) : 1 + below(3);
     x->a_in_tmem = below(3) == 0 && width_of(x, x->t.a) != 6;
     if (x->a_in_tmem)
         x->pa = K_NONE;
-    x->base = x->m == 64 && below(2) ? 16 : 0;
+    x->base = !stationary && x->m == 64 && below(2) ? 16 : 0;
     x->keep = below(2);
     x->negate_a = x->t.d != TENSOR_TO_S32 && below(3) == 0;
     x->negate_b = x->t.d != TENSOR_TO_S32 && below(3) == 0;
@@ -304,10 +313,10 @@ static void choose(struct trial *x, unsigned kind)
     } else if (scaled) {
         x->steps = 1;
     }
-    x->masked = !scaled && below(4) == 0;
+    x->masked = !scaled && !stationary && below(4) == 0;
     for (unsigned i = 0; i < 4; i++)    /* the same lanes in both CTAs */
         x->mask[i] = x->mask[i + 4] = x->masked ? (uint32_t)emu_random(&state) : 0;
-    x->scale = (x->kind->family == TENSOR_KIND_F16 || x->kind->family == TENSOR_KIND_TF32) &&
+    x->scale = !stationary && (x->kind->family == TENSOR_KIND_F16 || x->kind->family == TENSOR_KIND_TF32) &&
                x->t.d == TENSOR_TO_F32 && x->keep && below(3) == 0 ? 1 + below(15) : 0;
 }
 
@@ -370,14 +379,14 @@ static void put_scales(const struct trial *x, struct tcgen_bench *bench)
 static void put_a_in_tmem(const struct trial *x, struct tcgen_bench *bench)
 {
     const unsigned rows = x->m / x->group, width = width_of(x, x->t.a);
-    const unsigned copies = x->group == 2 && x->m == 128 ? 2 : 1;
+    const unsigned copies = x->stationary ? 128 / x->m : x->group == 2 && x->m == 128 ? 2 : 1;
 
     for (unsigned m = 0; m < x->m; m++)
         for (unsigned k = 0; k < x->steps * x->t.k; k++)
             for (unsigned copy = 0; copy < copies; copy++) {
                 const unsigned r = m % rows;
-                const unsigned lane = x->group == 1 && x->m == 64
-                    ? r / 16 * 32 + r % 16 + x->base : r + 64 * copy;
+                const unsigned lane = x->stationary ? r + x->m * copy
+                    : x->group == 1 && x->m == 64 ? r / 16 * 32 + r % 16 + x->base : r + 64 * copy;
                 const unsigned per = width == 32 ? 1 : width == 16 ? 2 : x->t.groups ? 8 : 4;
                 uint32_t *cell = &bench->in[m / rows][lane][x->a_column + k / per];
                 uint32_t code = x->a[m][k];
@@ -476,8 +485,10 @@ static void instruction_of(const struct trial *x, char *text, size_t room)
         used += (size_t)snprintf(text + used, room - used, "mov.b32 v%u, 0x%x;\n", i, x->mask[i]);
     if (x->scale)
         snprintf(scale, sizeof scale, ", %u", x->scale);
-    snprintf(text + used, room - used, "tcgen05.mma.cta_group::%u.%s [dt], %s, bd, id, %s%skeep%s;", x->group,
-             x->kind->name, x->a_in_tmem ? "[at]" : "ad", x->kind->block ? "[sa], [sb], " : "",
+    if (x->stationary)          /* with and without a mask that zeroes nothing */
+        snprintf(scale, sizeof scale, "%s", below(2) ? ", 0" : "");
+    snprintf(text + used, room - used, "tcgen05.mma%s.cta_group::%u.%s [dt], %s, bd, id, %s%skeep%s;",
+             x->stationary ? ".ws" : "", x->group, x->kind->name, x->a_in_tmem ? "[at]" : "ad", x->kind->block ? "[sa], [sb], " : "",
              mask, scale);
 }
 
@@ -517,7 +528,7 @@ static void compare(const struct trial *x, const struct tcgen_bench *bench,
             }
 }
 
-static bool attempt(unsigned kind, uint64_t seed)
+static bool attempt(unsigned kind, bool stationary, uint64_t seed)
 {
     static struct trial x;
     static uint32_t want[2][LANES_ALL][COLUMNS_ALL];
@@ -527,7 +538,7 @@ static bool attempt(unsigned kind, uint64_t seed)
     bool possible;
 
     state = seed;
-    choose(&x, kind);
+    choose(&x, kind, stationary);
     random_data(&x);
     bench_open(&bench, x.group, (enum machine_policy)(seed % 3), seed,
                RULE_STRICT_PROXY | (x.t.a != x.t.b ? RULE_MIXED : 0));
@@ -557,28 +568,32 @@ static bool attempt(unsigned kind, uint64_t seed)
     return possible;
 }
 
-static void of_kind(unsigned kind, unsigned trials)
+static void of_kind(unsigned kind, bool stationary, unsigned trials)
 {
     for (unsigned i = 0; i < trials; i++)
-        attempt(kind, 1000 * kind + i);
+        attempt(kind, stationary, 1000 * kind + i);
 }
 
-#define TEST(name, kind, trials) \
+#define TEST(name, kind, stationary, trials) \
     static void name(void **unused) \
     { \
         (void)unused; \
-        of_kind(kind, trials); \
+        of_kind(kind, stationary, trials); \
     }
 
-TEST(f16, 0, 40)
-TEST(tf32, 1, 30)
-TEST(f8f6f4, 2, 40)
-TEST(i8, 3, 30)
-TEST(mxf8f6f4, 4, 30)
-TEST(mxf4, 5, 16)
-TEST(nvf4, 6, 16)
-TEST(nvf4_ue8m0, 7, 12)
-TEST(nvf4_block32, 8, 12)
+TEST(f16, 0, false, 40)
+TEST(tf32, 1, false, 30)
+TEST(f8f6f4, 2, false, 40)
+TEST(i8, 3, false, 30)
+TEST(mxf8f6f4, 4, false, 30)
+TEST(mxf4, 5, false, 16)
+TEST(nvf4, 6, false, 16)
+TEST(nvf4_ue8m0, 7, false, 12)
+TEST(nvf4_block32, 8, false, 12)
+TEST(f16_ws, 0, true, 40)
+TEST(tf32_ws, 1, true, 20)
+TEST(f8f6f4_ws, 2, true, 30)
+TEST(i8_ws, 3, true, 20)
 
 int main(void)
 {
@@ -586,6 +601,8 @@ int main(void)
         cmocka_unit_test(f16), cmocka_unit_test(tf32), cmocka_unit_test(f8f6f4),
         cmocka_unit_test(i8), cmocka_unit_test(mxf8f6f4), cmocka_unit_test(mxf4),
         cmocka_unit_test(nvf4), cmocka_unit_test(nvf4_ue8m0), cmocka_unit_test(nvf4_block32),
+        cmocka_unit_test(f16_ws), cmocka_unit_test(tf32_ws), cmocka_unit_test(f8f6f4_ws),
+        cmocka_unit_test(i8_ws),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

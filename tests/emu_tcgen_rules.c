@@ -92,7 +92,24 @@ static const struct row rows[] = {
       "tcgen05.mma.cta_group::1.kind::f16 [r4], ad, bd, idesc, q;\n", KIND(TENSOR_MEMORY) },
     { MMA, "tcgen05.mma.cta_group::1.kind::f16.collector::a::use [tm], ad, bd, idesc, q;\n",
       KIND(INSTRUCTION) },
-    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, idesc, q;\n", KIND(INSTRUCTION) },
+    /* .ws: M = 128, N = 64, then M = 192, N = 32, zeroed columns, collectors, sparse */
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, idesc, q, 0;\n", KIND(NONE) },
+    { MMA, "mov.u32 r5, 0x0c100490;\n"
+      "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, r5, q;\n", KIND(DESCRIPTOR) },
+    { MMA, "mov.u32 r5, 0x08080490;\n"
+      "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, r5, q;\n", KIND(DESCRIPTOR) },
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16 [tm], ad, bd, idesc, q, 0x8000000000;\n",
+      KIND(INSTRUCTION) },
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::use [tm], ad, bd, idesc, q;\n",
+      KIND(INSTRUCTION) },
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::fill [tm], ad, bd, idesc, q;\n"
+      "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::use [tm], ad, bd, idesc, q;\n",
+      KIND(INSTRUCTION) },
+    { MMA, "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::fill [tm], ad, bd, idesc, q;\n"
+      "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::lastuse [tm], ad, bd, idesc, q;\n",
+      KIND(NONE) },
+    { MMA, "tcgen05.mma.ws.sp.cta_group::1.kind::f16 [tm], ad, bd, [tm], idesc, q;\n",
+      KIND(INSTRUCTION) },
     { MMA, "tcgen05.mma.sp.cta_group::1.kind::f16 [tm], ad, bd, [tm], idesc, q;\n",
       KIND(INSTRUCTION) },
     { MMA, "mov.u32 r5, 0x08100420;\n"
