@@ -183,6 +183,8 @@ enum flow op_fence_proxy_tensormap(struct warp *w, const struct inst *in, uint32
         const uint64_t address = warp_address(w, &in->o[0], lane);
         struct place place;
 
+        if (!address)   /* nothing: warps fence what only one of them has, CUTLASS's for one */
+            continue;
         if (address % MAP_ALIGNMENT)
             return warp_trap_at(w, in, (int)lane, TRAP_MISALIGNED, address,
                                 "a tensor map lies at a multiple of 64");

@@ -406,6 +406,7 @@ static void replace(struct emu *e, const struct edit *edit)
         "[%rd1], [%r1], 128;\n"
         "@%p0 bra OUT;\n"
         "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;\n"
+        "mov.u64 %rd9, 0; fence.proxy.tensormap::generic.acquire.gpu [%rd9], 128;\n"
         "prefetch.tensormap [%rd1];\n"
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r30], 512;\n"
         "cp.async.bulk.tensor.3d.shared::cta.global.tile.mbarrier::complete_tx::bytes "
