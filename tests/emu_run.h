@@ -162,6 +162,19 @@ static inline void emu_load(struct emu *e, const char *text)
     }
 }
 
+/* The text is refused, in words that hold `says`. The line of it that is named. */
+static inline unsigned emu_refused(const char *text, unsigned sm, const char *says)
+{
+    const struct load_options options = { .sm = sm, .file = "test.ptx" };
+    struct program *program = NULL;
+    struct load_error error;
+
+    assert_int_equal(program_load(text, strlen(text), &options, &program, &error), LOAD_INVALID);
+    if (!strstr(error.message, says))
+        fail_msg("\"%s\" does not say \"%s\"", error.message, says);
+    return error.line;
+}
+
 struct emu_launch {
     unsigned grid[3], block[3], cluster[3];
     unsigned smem;

@@ -317,13 +317,9 @@ static void groups(void **state)
 {
     static const char mixed[] =
         PAIR PAIR_ALLOC "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nret;\n}\n";
-    const struct load_options options = { .sm = 100, .file = "test.ptx" };
-    struct load_error error;
-    struct program *p;
 
     (void)state;
-    assert_int_equal(program_load(mixed, strlen(mixed), &options, &p, &error), LOAD_INVALID);
-    assert_non_null(strstr(error.message, "both .cta_group::1 and .cta_group::2"));
+    emu_refused(mixed, 100, "both .cta_group::1 and .cta_group::2");
 }
 
 /* ---- several CTAs of one multiprocessor ------------------------------------------------------ */
