@@ -637,6 +637,19 @@ static void test_starts(void **state)
     )
 }
 
+/* Every thread gets to its end and writes a 1. Behind the results are zeros, for flags. */
+static void all_come(const char *text, unsigned blocks, unsigned threads)
+{
+    static const uint32_t before[64];
+
+    EVERYWHERE(e,
+        emu_load(&e, text);
+        const uint64_t out = emu_put(&e, before, sizeof before);
+        RUN(&e, "k", blocks, threads, out);
+        expect_u32(emu_bytes(&e, out), blocks * threads, ones);
+    )
+}
+
 /* Each CTA goes round until all have come: they start although those before are never idle. */
 static void test_meeting(void **state)
 {
@@ -644,14 +657,8 @@ static void test_meeting(void **state)
         ".reg .b64 all; ld.param.u64 all, [out]; red.global.add.u32 [all+96], 1;\n"
         "wait: ld.relaxed.gpu.global.u32 r3, [all+96]; setp.ne.u32 p0, r3, 24; @p0 bra wait;\n"
         "mov.u32 r4, 1; st.global.u32 [rd0], r4;\n");
-    static const uint32_t before[25];
     (void)state;
-    EVERYWHERE(e,
-        emu_load(&e, text);
-        const uint64_t out = emu_put(&e, before, sizeof before);
-        RUN(&e, "k", 24, 1, out);
-        expect_u32(emu_bytes(&e, out), 24, ones);
-    )
+    all_come(text, 24, 1);
 }
 
 /* Sleep is no work: however long a kernel sleeps, and whoever waits for it, it goes on. */
@@ -670,15 +677,9 @@ static void test_sleep(void **state)
                "mov.u32 r4, 1; st.relaxed.gpu.global.u32 [all+128], r4;\n"
                "both: mov.u32 r4, 1; st.global.u32 [rd0], r4;\n"),
     };
-    static const uint32_t before[33];
     (void)state;
     for (unsigned i = 0; i < 2; i++)
-        EVERYWHERE(e,
-            emu_load(&e, texts[i]);
-            const uint64_t out = emu_put(&e, before, sizeof before);
-            RUN(&e, "k", 1, 32, out);
-            expect_u32(emu_bytes(&e, out), 32, ones);
-        )
+        all_come(texts[i], 1, 32);
 }
 
 /* Lanes that went different ways all get on, in whatever order they stand in the text. */
@@ -714,12 +715,7 @@ static void test_turns(void **state)
     static const uint32_t before[35];
     (void)state;
     for (unsigned i = 0; i < 2; i++)
-        EVERYWHERE(e,
-            emu_load(&e, texts[i]);
-            const uint64_t out = emu_put(&e, before, sizeof before);
-            RUN(&e, "k", 1, 32, out);
-            expect_u32(emu_bytes(&e, out), 32, ones);
-        )
+        all_come(texts[i], 1, 32);
     EVERYWHERE(e,
         emu_load(&e, stuck);
         const uint64_t out = emu_put(&e, before, sizeof before);
