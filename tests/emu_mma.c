@@ -414,9 +414,7 @@ static void undefined(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line, *says;
-    } rows[] = {
+    static const struct emu_refusal rows[] = {
         {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0,r1}, "
          "{r0,r1,r2,r3};", "vector of 4"},
         {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, "
@@ -428,13 +426,8 @@ static void refusals(void **state)
         {"mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {r0,r1,r2,r3}, "
          "{r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};", "satfinite"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[1024];
-        snprintf(text, sizeof text,
-                 HEAD ".visible .entry k()\n{\n    .reg .b32 r<4>;\n    %s\n    ret;\n}\n",
-                 rows[i].line);
-        assert_int_equal(emu_refused(text, 90, rows[i].says), 7);
-    }
+    emu_refusals(HEAD ".visible .entry k()\n{\n    .reg .b32 r<4>;\n", rows,
+                 sizeof rows / sizeof *rows);
 }
 
 int main(void)

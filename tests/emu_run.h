@@ -175,6 +175,25 @@ static inline unsigned emu_refused(const char *text, unsigned sm, const char *sa
     return error.line;
 }
 
+struct emu_refusal {
+    const char *line, *says;
+};
+
+/* Each line, behind `before` and at the end of a kernel, is refused, and is the one named. */
+static inline void emu_refusals(const char *before, const struct emu_refusal *rows, size_t count)
+{
+    unsigned at = 1;
+
+    for (const char *c = before; *c; c++)
+        at += *c == '\n';
+    for (size_t i = 0; i < count; i++) {
+        char text[2048];
+
+        snprintf(text, sizeof text, "%s    %s\n    ret;\n}\n", before, rows[i].line);
+        assert_int_equal(emu_refused(text, 90, rows[i].says), at);
+    }
+}
+
 struct emu_launch {
     unsigned grid[3], block[3], cluster[3];
     unsigned smem;

@@ -463,9 +463,7 @@ static void narrow_swizzle(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line, *says;
-    } rows[] = {
+    static const struct emu_refusal rows[] = {
         {"mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {f0,f1,f2,f3}, {r0,r1,r2,r3}, "
          "{r0,r1,r2,r3}, {f0,f1,f2,f3}, r0, 2;", "0..1"},
         {"mma.sp.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, "
@@ -477,12 +475,8 @@ static void refusals(void **state)
         {"mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0,f1,f2,f3}, {r0,r1}, {r0,r1}, "
          "{f0,f1,f2,f3}, r0, r1;", "integer constant"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[1024];
-        snprintf(text, sizeof text, HEAD ".visible .entry k()\n{\n    .reg .b32 r<4>;\n"
-                 "    .reg .f32 f<4>;\n    %s\n    ret;\n}\n", rows[i].line);
-        emu_refused(text, 90, rows[i].says);
-    }
+    emu_refusals(HEAD ".visible .entry k()\n{\n    .reg .b32 r<4>;\n"
+                 "    .reg .f32 f<4>;\n", rows, sizeof rows / sizeof *rows);
 }
 
 static int open_driver(void **state)

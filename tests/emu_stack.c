@@ -188,9 +188,7 @@ static void limit(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line, *says;
-    } rows[] = {
+    static const struct emu_refusal rows[] = {
         {"alloca.u64 p, size, 3;", "power of two"},
         {"alloca.u64 p, size, 0;", "1..8388608"},
         {"alloca.u64 p, size, 16777216;", "1..8388608"},
@@ -200,11 +198,7 @@ static void refusals(void **state)
         {"stacksave.b64 s;", "b64"},
         {"stackrestore.u64 5;", "u64"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[2048];
-        snprintf(text, sizeof text, "%s%s%s", HEAD ENTRY, rows[i].line, "\n    ret;\n}\n");
-        emu_refused(text, 90, rows[i].says);
-    }
+    emu_refusals(HEAD ENTRY "\n", rows, sizeof rows / sizeof *rows);
 }
 
 int main(void)

@@ -553,9 +553,7 @@ static void misuse(void **state)
 static void refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line, *says;
-    } rows[] = {
+    static const struct emu_refusal rows[] = {
         {"wmma.load.a.sync.aligned.row.m16n16k16.f16 {r0,r1,r2,r3}, [p];", "vector of 8"},
         {"wmma.load.a.sync.aligned.row.m16n16k16.bf16 {r0,r1,r2,r3,r4,r5,r6,r7}, [p];",
          "vector of 4"},
@@ -573,12 +571,8 @@ static void refusals(void **state)
          "{r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3};", "vector of 8"},
         {"wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.u4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};", "u4"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[1024];
-        snprintf(text, sizeof text, HEAD ".visible .entry k()\n{\n    .reg .b32 r<8>;\n"
-                 "    .reg .f32 f<8>;\n    .reg .b64 p;\n    %s\n    ret;\n}\n", rows[i].line);
-        assert_int_equal(emu_refused(text, 90, rows[i].says), 9);
-    }
+    emu_refusals(HEAD ".visible .entry k()\n{\n    .reg .b32 r<8>;\n    .reg .f32 f<8>;\n"
+                 "    .reg .b64 p;\n", rows, sizeof rows / sizeof *rows);
 }
 
 static int open_driver(void **state)
