@@ -40,6 +40,9 @@ enum flow float_sqrt(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow float_rcp(struct warp *w, const struct inst *in, uint32_t mask);
 enum flow approx_div(struct warp *w, const struct inst *in, uint32_t mask);
 
+/* exec_float.c: the instruction's rounding, for fesetround(). */
+int exec_direction(const struct inst *in);
+
 struct span {
     uint32_t mask;
     unsigned lo, hi;

@@ -146,7 +146,7 @@ static double in_double(enum calculation what, double a, double b, double c)
     return 0;
 }
 
-static int direction(const struct inst *in)
+int exec_direction(const struct inst *in)
 {
     switch (in->rnd) {
     case RND_RZ: return FE_TOWARDZERO;
@@ -175,7 +175,7 @@ static enum flow calculate64(struct warp *w, const struct inst *in, uint32_t mas
     const uint64_t *const a = row64(w, &in->o[1], ta, s, &defined);
     const uint64_t *const b = row64(w, &in->o[2], tb, s, &defined);
     const uint64_t *const c = what == FUSED ? row64(w, &in->o[3], tc, s, &defined) : b;
-    const int way = direction(in);
+    const int way = exec_direction(in);
 
     if (way != FE_TONEAREST)
         fesetround(way);
@@ -297,7 +297,7 @@ static enum flow unary_rounded(struct warp *w, const struct inst *in, uint32_t m
         uint64_t ta[LANES], d[LANES];
         uint32_t defined = UINT32_MAX;
         const uint64_t *a = row64(w, &in->o[1], ta, s, &defined);
-        fesetround(direction(in));
+        fesetround(exec_direction(in));
         for (unsigned l = s.lo; l < s.hi; l++) {
             volatile double x = double_of(a[l]), one = 1;
             volatile double r = root ? sqrt(x) : one / x;

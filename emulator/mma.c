@@ -224,16 +224,6 @@ static void narrow_step(const struct inst *in, struct fragments *f)
 
 /* ---- double precision: a chain of fused multiply-adds ---- */
 
-static int direction(const struct inst *in)
-{
-    switch (in->rnd) {
-    case RND_RZ: return FE_TOWARDZERO;
-    case RND_RM: return FE_DOWNWARD;
-    case RND_RP: return FE_UPWARD;
-    default: return FE_TONEAREST;
-    }
-}
-
 /* Chunks of four lanes are chunks of four elements here. */
 static void doubles(struct warp *w, const struct inst *in)
 {
@@ -262,7 +252,7 @@ static void doubles(struct warp *w, const struct inst *in)
             c_defined[row][column] = warp_defined(w, op) >> lane & 1;
         }
     }
-    fesetround(direction(in));
+    fesetround(exec_direction(in));
     for (unsigned r = 0; r < elements(&in->o[0]); r++)
         for (unsigned lane = 0; lane < LANES; lane++) {
             const unsigned row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
