@@ -2,8 +2,7 @@
  * nothing to do give back at once what they have. */
 #include "emu_run.h"
 
-#include <errno.h>
-
+#include "failing_memory.h"
 #include "tmap.h"
 
 /* Thread 0 loads a box of 32 x 8 words, into the CTAs of the mask, in up to four pieces; if there are any, its CTA stores it. */
@@ -61,42 +60,7 @@ static void nobody_to_load_for(void **state)
         }
 }
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
-/* The C library's own allocators under other names, so that the usual names can fail. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-
-#define VISIBLE __attribute__((visibility("default")))
-VISIBLE void *malloc(size_t size);
-VISIBLE void *calloc(size_t count, size_t size);
-VISIBLE void *realloc(void *old, size_t size);
-
-static long fails_at = -1;
-
-static bool fails(void)
-{
-    if (fails_at < 0 || fails_at-- > 0)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-void *malloc(size_t size)
-{
-    return fails() ? NULL : __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __libc_calloc(count, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __libc_realloc(old, size);
-}
+#ifdef FAILING_MEMORY
 
 static void each_fails(void **state)
 {

@@ -2,7 +2,6 @@
  * in a run; and what it does when memory is short. */
 #include "lib_case.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -10,6 +9,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include "failing_memory.h"
 
 /* ---- system calls -------------------------------------------------------------------------- */
 
@@ -123,51 +124,7 @@ static void system_calls(void **unused)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-
-/* The C library's own allocators under other names, so that the usual names can count and fail. */
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-
-/* Visible, so that the C library's calls of them come here too. */
-#define VISIBLE __attribute__((visibility("default")))
-VISIBLE void *malloc(size_t size);
-VISIBLE void *calloc(size_t count, size_t size);
-VISIBLE void *realloc(void *old, size_t size);
-VISIBLE void *aligned_alloc(size_t alignment, size_t size);
-
-static _Thread_local long allocations, fails_at = -1;
-
-static int fails(void)
-{
-    allocations++;
-    if (fails_at < 0 || fails_at-- > 0)
-        return 0;
-    errno = ENOMEM;
-    return 1;
-}
-
-void *malloc(size_t size)
-{
-    return fails() ? NULL : __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __libc_calloc(count, size);
-}
-
-void *realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __libc_realloc(old, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    return fails() ? NULL : __libc_memalign(alignment, size);
-}
+#ifdef FAILING_MEMORY
 
 /* A run allocates nothing; the selection, the model and the checks do not either. */
 static void no_allocation(void **unused)
