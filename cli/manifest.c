@@ -51,6 +51,15 @@ static void put(json_t *object, const char *key, json_t *value)
     X(batch, "u32", "products of the batch, >= 1")                                                 \
     X(reserved, "u32", "0")
 
+/* X(name, value, what it means) */
+#define ARGUMENT_FLAGS(X)                                                                          \
+    X("f16_out", PTXMM_FLAG_F16_OUT,                                                               \
+      "kernels whose d is bf16_or_f16: D and C are f16; without it bf16")                          \
+    X("constant_a", PTXMM_FLAG_CONSTANT_A,                                                         \
+      "a promise: nothing that comes before this launch in its stream, and has not ended when the " \
+      "launch is made, writes A; it may then be read while the kernel before still runs")          \
+    X("constant_b", PTXMM_FLAG_CONSTANT_B, "the same of B")
+
 static json_t *argument_layout(void)
 {
     json_t *fields = json_array();
@@ -62,9 +71,12 @@ static json_t *argument_layout(void)
                                     how, "meaning", words));
     ARGUMENT_FIELDS(FIELD)
 #undef FIELD
-    json_t *flags =
-        json_pack("[{s:s, s:i, s:s}]", "name", "f16_out", "value", PTXMM_FLAG_F16_OUT, "meaning",
-                  "kernels whose d is bf16_or_f16: D and C are f16; without it bf16");
+    json_t *flags = json_array();
+#define FLAG(name, value, words)                                                                   \
+    json_array_append_new(flags, json_pack("{s:s, s:i, s:s}", "name", name, "value", value,        \
+                                           "meaning", words));
+    ARGUMENT_FLAGS(FLAG)
+#undef FLAG
     return json_pack("{s:s, s:i, s:i, s:o, s:o}", "passing", "one kernel parameter, by value",
                      "bytes", (int)sizeof(struct ptxmm_gemm_args), "alignment",
                      (int)_Alignof(struct ptxmm_gemm_args), "fields", fields, "flags", flags);
@@ -141,14 +153,14 @@ static json_t *launch_of(const struct ptxmm_kernel_info *k)
             "[g, 1, 1], g any multiple of the chosen cluster from it to batch * tiles_m * tiles_n * "
             "groups * cluster; best: as many CTAs as SMs",
             "programmatic_stream_serialization",
-            "allowed: the kernel waits before it touches memory");
+            "allowed: the kernel waits before it touches memory, save what flags promise");
     return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
                      (int)k->cluster, "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
                      persistent ? "[g, 1, 1], g any multiple of cluster from cluster to batch * "
                                   "tiles_m * tiles_n * cluster; best: as many CTAs as SMs"
                                 : "[batch * tiles_m * tiles_n * cluster, 1, 1]",
                      "programmatic_stream_serialization",
-                     "allowed: the kernel waits before it touches memory");
+                     "allowed: the kernel waits before it touches memory, save what flags promise");
 }
 
 static json_t *precision_of(const struct ptxmm_kernel_info *k)

@@ -58,15 +58,20 @@ extern "C" {
 #endif
 
 /* Version of struct ptxmm_gemm_args and of what lies behind it. A kernel reads only fields that its version has; fields are only ever
- * appended. 2: maps have rank 3, and the block has batch, batch_stride_d and batch_stride_c. */
+ * appended. A flag that is a promise does not raise it: 0 was always allowed and promises nothing. 2: maps have rank 3, and the block has batch, batch_stride_d and batch_stride_c. */
 #define PTXMM_ABI_VERSION 2
 
 /* A workspace (split kernels with groups > 1) begins with this many bytes of counters, zero before its first use and after
  * every launch; behind them lie sums that need no preparation. */
 #define PTXMM_WORKSPACE_COUNTERS 65536
 
-/* Bits of ptxmm_gemm_args.flags. */
+/* Bits of ptxmm_gemm_args.flags; all others are 0.
+ * CONSTANT_A is a promise: nothing that comes before this launch in its stream, and has not ended when the launch is made, writes A. Under
+ * programmatic stream serialization the kernel may then load A before griddepcontrol.wait, while the kernel before it still runs. A kernel
+ * may take no notice. CONSTANT_B says the same of B. */
 #define PTXMM_FLAG_F16_OUT 1 /* kernels whose d is PTXMM_BF16_OR_F16: D and C are f16; without it bf16 */
+#define PTXMM_FLAG_CONSTANT_A 2
+#define PTXMM_FLAG_CONSTANT_B 4
 
 /* The 128 bytes of a CUtensorMap. */
 struct ptxmm_tensor_map {

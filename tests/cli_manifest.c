@@ -230,6 +230,15 @@ static void arguments_agree(void **state)
         assert_int_equal(number_at(found, "offset"), fields[f].offset);
         assert_int_equal(number_at(found, "bytes"), fields[f].bytes);
     }
+    static const struct { const char *name; int value; } flags[] = {
+        { "f16_out", PTXMM_FLAG_F16_OUT }, { "constant_a", PTXMM_FLAG_CONSTANT_A }, { "constant_b", PTXMM_FLAG_CONSTANT_B },
+    };
+    listed = at(manifest, "arguments.flags");
+    assert_int_equal(json_array_size(listed), sizeof flags / sizeof *flags);
+    for (size_t i = 0; i < json_array_size(listed); i++) {
+        assert_string_equal(text_at(json_array_get(listed, i), "name"), flags[i].name);
+        assert_int_equal(number_at(json_array_get(listed, i), "value"), flags[i].value);
+    }
 }
 
 /* Files, sizes and hashes; the hash by sha256sum, which shares no code with the loader. */

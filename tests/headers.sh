@@ -24,7 +24,8 @@ for header in include/*.h; do
     done
 done
 
-# Every offset of ptx/common/args.inc against the C structure: ARGS_TILES_M is offsetof(struct ptxmm_gemm_args, tiles_m).
+# Every offset of ptx/common/args.inc against the C structure: ARGS_TILES_M is offsetof(struct ptxmm_gemm_args, tiles_m). Both files have
+# the same flags.
 offsets() { # offsets ARGS.INC > C
     echo '#include "ptxmm_abi.h"'
     echo "#include \"$1\""
@@ -38,11 +39,18 @@ offsets() { # offsets ARGS.INC > C
             *) echo "_Static_assert($name == offsetof(struct ptxmm_gemm_args, $field), \"$name\");" ;;
         esac
     done
+    sed -n 's/^#define \(FLAG_[A-Z0-9_]*\).*/\1/p; s/^#define PTXMM_\(FLAG_[A-Z0-9_]*\).*/\1/p' "$1" include/ptxmm_abi.h |
+        sort -u | while read -r name; do echo "_Static_assert($name == PTXMM_$name, \"$name\");"; done
 }
 offsets ptx/common/args.inc > "$dir/abi.c"
 check headers/args.inc ${CC:-gcc} -std=c11 -fsyntax-only -Iinclude -I. "$dir/abi.c"
 [ "$(grep -c offsetof "$dir/abi.c")" -ge 18 ] && echo "ok headers/args.inc/all" || { echo "not ok headers/args.inc/all"; cat "$dir/abi.c"; }
-sed 's/^#define ARGS_RASTER .*/#define ARGS_RASTER 404/' ptx/common/args.inc > "$dir/args.inc"
-offsets "$dir/args.inc" > "$dir/moved.c"
-if ${CC:-gcc} -std=c11 -fsyntax-only -Iinclude "$dir/moved.c" 2> "$dir/said"; then echo "not ok headers/args.inc/moved"
-elif grep -q ARGS_RASTER "$dir/said"; then echo "ok headers/args.inc/moved"; else echo "not ok headers/args.inc/moved"; fi
+notices() { # notices NAME CHANGE WORD: a change of args.inc that is an error
+    sed "$2" ptx/common/args.inc > "$dir/args.inc"
+    offsets "$dir/args.inc" > "$dir/moved.c"
+    if ${CC:-gcc} -std=c11 -fsyntax-only -Iinclude "$dir/moved.c" 2> "$dir/said"; then echo "not ok headers/args.inc/$1"
+    elif grep -q "$3" "$dir/said"; then echo "ok headers/args.inc/$1"; else echo "not ok headers/args.inc/$1"; fi
+}
+notices moved 's/^#define ARGS_RASTER .*/#define ARGS_RASTER 404/' ARGS_RASTER
+notices flag 's/^#define FLAG_CONSTANT_B .*/#define FLAG_CONSTANT_B 2/' FLAG_CONSTANT_B
+notices no_flag '/^#define FLAG_CONSTANT_A /d' FLAG_CONSTANT_A
