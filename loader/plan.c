@@ -191,6 +191,12 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
         block->idesc = instruction_descriptor(problem, kernel);
     if (kernel->d == PTXMM_BF16_OR_F16 && problem->d.type == PTXMM_F16)
         block->flags |= PTXMM_FLAG_F16_OUT;
+    // Also where programmatic launch is not allowed: nothing runs beside the kernel then, and the
+    // promises change nothing.
+    if (problem->a.constant)
+        block->flags |= PTXMM_FLAG_CONSTANT_A;
+    if (problem->b.constant)
+        block->flags |= PTXMM_FLAG_CONSTANT_B;
     struct extent d = problem_extent(problem, 'd'), c = problem_extent(problem, 'c');
     block->ldd = (uint64_t)d.ld;
     block->batch = (uint32_t)d.matrices;

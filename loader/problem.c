@@ -273,6 +273,11 @@ static enum ptxmm_status check_operand(const struct ptxmm_problem *problem, char
     TRY(check_at_least(FIELD("ld"), op->ld, 0, error));
     TRY(check_at_least(FIELD("batch_stride"), op->batch_stride, 0, error));
     TRY(check_at_least(FIELD("scale_ld"), op->scale_ld, 0, error));
+    if (which == 'a' || which == 'b')
+        TRY(check_choice(FIELD("constant"), op->constant, 2, error));
+    else if (op->constant)
+        REFUSE("problem.%s.constant is %d, must be 0: it is a promise about A and B", name,
+               op->constant);
     TRY(check_zero(FIELD("reserved"), op->reserved, COUNT(op->reserved), error));
     TRY(check_scale(problem, which, name, error));
     if (op->type == PTXMM_TYPE_NONE) {

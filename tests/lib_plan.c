@@ -218,6 +218,45 @@ static void launch_on_sm100(void **state)
     }
 }
 
+/* What the caller promises is in the flags, and changes nothing else. */
+static void launch_with_constants(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    struct ptxmm_arguments arguments = case_arguments();
+    struct ptxmm_gemm_args plain, args;
+    for (int promised = 0; promised < 4; promised++) {
+        struct ptxmm_problem problem = case_problem(300, 520, 200);
+        problem.a.constant = promised & 1;
+        problem.b.constant = promised >> 1;
+        const uint32_t flags = (problem.a.constant ? PTXMM_FLAG_CONSTANT_A : 0) |
+                               (problem.b.constant ? PTXMM_FLAG_CONSTANT_B : 0);
+        const struct stub_launch *launch = run(f, &problem, &arguments);
+        memcpy(&args, launch->arguments, sizeof args);
+        assert_int_equal(args.flags, flags);
+        assert_int_equal(launch->programmatic, 1);
+        if (!promised)
+            plain = args;
+        args.flags = 0;
+        assert_memory_equal(&args, &plain, sizeof args);
+
+        problem.prefer.no_programmatic_launch = 1;
+        launch = run(f, &problem, &arguments);
+        memcpy(&args, launch->arguments, sizeof args);
+        assert_int_equal(args.flags, flags);
+        assert_int_equal(launch->programmatic, 0);
+    }
+
+    // Beside the flag that says what D is.
+    f->stub->devices[0].major = 10;
+    f->stub->devices[0].sms = 148;
+    struct ptxmm_problem problem = case_problem(300, 520, 200);
+    problem.b.constant = 1;
+    problem.d.type = PTXMM_F16;
+    memcpy(&args, run(f, &problem, &arguments)->arguments, sizeof args);
+    assert_int_equal(args.flags, PTXMM_FLAG_F16_OUT | PTXMM_FLAG_CONSTANT_B);
+}
+
 /* K = 0, alpha = 0, one row, one column: what the maps say then. */
 static void launch_of_degenerate_problems(void **state)
 {
@@ -483,6 +522,7 @@ int main(void)
         TEST(launch_of_a_batch),
         TEST(launch_with_c),
         TEST(launch_on_sm100),
+        TEST(launch_with_constants),
         TEST(launch_of_degenerate_problems),
         TEST(empty),
         TEST(grids),

@@ -98,6 +98,17 @@ static void operands(void **unused)
     REFUSED(p.b.batch_stride = -1, "b.batch_stride is -1", "at least 0");
     ACCEPTED(p.b.batch_stride = INT64_C(1) << 33); // and is ignored: there is one
     REFUSED(p.d.reserved[1] = 1, "d.reserved[1] is 1", "0");
+    // Only what a kernel reads from its start on can be promised to be constant.
+    ACCEPTED(p.a.constant = 1);
+    ACCEPTED(p.a.constant = p.b.constant = 1);
+    REFUSED(p.a.constant = 2, "a.constant is 2", "0 to 1");
+    REFUSED(p.b.constant = -1, "b.constant is -1", "0 to 1");
+    REFUSED(p.c.type = PTXMM_BF16; p.c.constant = 1, "c.constant is 1", "must be 0");
+    REFUSED(p.c.constant = 1, "c.constant is 1", "must be 0");
+    REFUSED(p.d.constant = 3, "d.constant is 3", "must be 0");
+    REFUSED(p.epilogue.activation = PTXMM_GELU; p.epilogue.aux.type = PTXMM_BF16;
+            p.epilogue.aux.constant = 1, "epilogue.aux.constant is 1", "must be 0");
+    assert_int_equal(sizeof(struct ptxmm_operand), 64); // it lies where padding was
     // An absent C has nothing.
     REFUSED(p.c.ld = 32, "c.ld is not 0", "c.type is NONE");
     REFUSED(p.c.layout = PTXMM_COL_MAJOR, "c.layout is not 0", "NONE");
