@@ -15,6 +15,7 @@ struct bench {
     /* asked for */
     enum ptxmm_type type, b_type, out_type;
     enum ptxmm_accumulate accumulate;
+    int constant_a, constant_b;   /* promised: every set of buffers is filled once, before anything is launched */
     const char *kernel;   /* NULL: the one the library selects */
     bool all_kernels;
     int protocols;

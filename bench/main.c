@@ -27,7 +27,7 @@
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 
 enum key {
-    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
+    KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
     KEY_WORKSPACE
 };
@@ -40,6 +40,7 @@ static const struct argp_option option_table[] = {
     { "b-type", KEY_B_TYPE, "TYPE", 0, "type of B, where it is another one", 0 },
     { "out-type", KEY_OUT_TYPE, "bf16|f16|f32", 0, "type of D (default: that of A and B; fp8: bf16)", 0 },
     { "accumulate", KEY_ACCUMULATE, "default|fast", 0, "of fp8, for both sides: fast allows a sum of fewer bits", 0 },
+    { "constant", KEY_CONSTANT, "a|b|ab", 0, "promise our plans that no kernel before writes these operands, as here none does", 0 },
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel instead of the one that the library selects", 0 },
     { "all-kernels", KEY_ALL, NULL, 0, "every kernel that can, not only the selected one", 0 },
     { "protocol", KEY_PROTOCOL, "LIST", 0, "of pair, cool, sustained, with commas, or all (default pair,cool)", 0 },
@@ -163,6 +164,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (strcmp(text, "default") && strcmp(text, "fast"))
             usage("--accumulate is \"%s\", must be default or fast", text);
         bench->accumulate = strcmp(text, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
+        return 0;
+    case KEY_CONSTANT:
+        if (!constant_parse(text, &bench->constant_a, &bench->constant_b))
+            usage("--constant is \"%s\", must be a, b or ab", text);
         return 0;
     case KEY_KERNEL:
         if (!ptxmm_kernel_by_name(text))
@@ -419,6 +424,8 @@ int main(int argc, char **argv)
         json_object_set_new(root, "cool_repeats", json_integer(bench->cool_repeats));
         json_object_set_new(root, "seed", json_integer((json_int_t)bench->seed));
         json_object_set_new(root, "workspace_limit", json_integer((json_int_t)bench->workspace));
+        const char *constant = constant_name(bench->constant_a, bench->constant_b);
+        if (*constant) printf("our plans are promised that these are constant: %s\n", constant);
         bench_table_head();
         for (size_t i = 0; i < a.shapes.count; i++) {
             char place[48];

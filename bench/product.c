@@ -100,6 +100,7 @@ static bool data_make(struct bench *bench, const struct ptxmm_problem *p, struct
             return false;
         }
     }
+    /* From here on A and B are constant, as bench->constant_a and constant_b may promise. */
     return gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize");
 }
 
@@ -358,6 +359,8 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
         json_object_set_new(object, "accumulate",
                             json_string(problem->accumulate == PTXMM_ACCUMULATE_FAST ? "fast" : "default"));
     }
+    const char *constant = constant_name(problem->a.constant, problem->b.constant);
+    if (*constant) json_object_set_new(object, "constant", json_string(constant));
     json_array_append_new(bench->results, object);
     const char *asked = problem->prefer.kernel ? problem->prefer.kernel : "-";
     if (ptxmm_plan_create(bench->mm, problem, NULL, &plan, &error)) {
@@ -437,8 +440,10 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
         .m = shape->m, .n = shape->n, .k = shape->k,
         .kind = shape->batch > 1 ? PTXMM_BATCH_STRIDED : PTXMM_DENSE,
         .batch = shape->batch,
-        .a = { .type = bench->type, .layout = shape->layout[0] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
-        .b = { .type = bench->b_type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR },
+        .a = { .type = bench->type, .layout = shape->layout[0] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR,
+               .constant = bench->constant_a },
+        .b = { .type = bench->b_type, .layout = shape->layout[1] == 'k' ? PTXMM_K_MAJOR : PTXMM_MN_MAJOR,
+               .constant = bench->constant_b },
         .d = { .type = bench->out_type },
         .accumulate = bench->accumulate,
         .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace },

@@ -17,7 +17,7 @@
 enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
     KEY_M, KEY_N, KEY_K, KEY_BATCH, KEY_STRIDE_A, KEY_STRIDE_B, KEY_STRIDE_C, KEY_STRIDE_D,
-    KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_ARCH,
+    KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_ARCH,
     KEY_KERNEL, KEY_CHOICES, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
@@ -66,6 +66,10 @@ enum key {
     { "stride-b", KEY_STRIDE_B, "ELEMENTS", 0, "the same for B", IN_ORDER },                       \
     { "stride-c", KEY_STRIDE_C, "ELEMENTS", 0, "the same for C", IN_ORDER },                       \
     { "stride-d", KEY_STRIDE_D, "ELEMENTS", 0, "the same for D, not 0", IN_ORDER }
+#define CONSTANT                                                                                   \
+    { "constant", KEY_CONSTANT, "OPERANDS", 0,                                                     \
+      "a, b or ab: promise that the kernel before does not write them, so that this one may load " \
+      "them before it has ended", IN_ORDER }
 #define CHOICE                                                                                     \
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                     \
     { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
@@ -77,13 +81,13 @@ enum key {
 static const struct argp_option devices_options[] = { PART, JSON, DRIVER, HELP, END };
 static const struct argp_option kernels_options[] = { ARCH, JSON, HELP, END };
 static const struct argp_option plan_options[] = {
-    SIZES, TYPES, LEADING, BATCH, ARCH, CHOICE,
+    SIZES, TYPES, LEADING, BATCH, CONSTANT, ARCH, CHOICE,
     WORKSPACE("device memory for sums of parts of K, 0: none (default 67108864)"),
     { "beta", KEY_BETA, "NUMBER", 0, "factor of C; not 0: C is read too", IN_ORDER },
     JSON, HELP, END
 };
 static const struct argp_option run_options[] = {
-    SIZES, TYPES, LEADING, BATCH,
+    SIZES, TYPES, LEADING, BATCH, CONSTANT,
     { "a", KEY_A, "A.npy", 0, "A, M x K, float32 or float16", IN_ORDER },
     { "b", KEY_B, "B.npy", 0, "B, K x N", IN_ORDER },
     { "c", KEY_C, "C.npy", 0, "C, M x N", IN_ORDER },
@@ -266,6 +270,12 @@ static void read_accumulate(struct reader *r, int key, const char *text)
         strcmp(text, "fast") ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
 }
 
+static void read_constant(struct reader *r, const char *text)
+{
+    if (!constant_parse(text, &r->options->constant_a, &r->options->constant_b))
+        must_be(r, KEY_CONSTANT, text, "a, b or ab");
+}
+
 static void read_arch(struct reader *r, const char *text)
 {
     if (!strcmp(text, "sm90") || !strcmp(text, "sm100"))
@@ -315,6 +325,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_B_TYPE: read_type(r, key, text, &o->b_type); break;
     case KEY_OUT_TYPE: read_type(r, key, text, &o->out_type); break;
     case KEY_ACCUMULATE: read_accumulate(r, key, text); break;
+    case KEY_CONSTANT: read_constant(r, text); break;
     case KEY_ARCH: read_arch(r, text); break;
     case KEY_KERNEL: read_kernel(r, text); break;
     case KEY_CHOICES: o->choices = file_name(r, key, text); break;

@@ -21,6 +21,7 @@ struct options {
     int64_t stride_a, stride_b, stride_c, stride_d; /* between its matrices; -1: not given */
     enum ptxmm_type type, b_type, out_type; /* PTXMM_TYPE_NONE: not given */
     enum ptxmm_accumulate accumulate;
+    int constant_a, constant_b;   /* promised */
     const char *arch;             /* "sm90" or "sm100"; NULL: not given */
     const char *kernel;
     const char *choices;          /* a file of them; NULL: none */

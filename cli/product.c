@@ -46,8 +46,8 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
         .m = o->m,
         .n = o->n,
         .k = o->k,
-        .a = { .type = o->type, .ld = o->lda },
-        .b = { .type = o->b_type, .ld = o->ldb },
+        .a = { .type = o->type, .ld = o->lda, .constant = o->constant_a },
+        .b = { .type = o->b_type, .ld = o->ldb, .constant = o->constant_b },
         .d = { .type = o->out_type, .ld = o->ldd },
         .accumulate = o->accumulate,
         .prefer = { .kernel = o->kernel,
@@ -76,12 +76,14 @@ double product_flops(const struct ptxmm_problem *p)
 void product_words(const struct ptxmm_problem *p, char *text, size_t size)
 {
     char times[40] = "";
+    const char *constant = constant_name(p->a.constant, p->b.constant);
     if (p->kind == PTXMM_BATCH_STRIDED)
         snprintf(times, sizeof times, "%lld times ", (long long)p->batch);
-    snprintf(text, size, "%sD[%lld,%lld] = A[%lld,%lld] B[%lld,%lld]%s, %s x %s -> f32 -> %s", times,
+    snprintf(text, size,
+             "%sD[%lld,%lld] = A[%lld,%lld] B[%lld,%lld]%s, %s x %s -> f32 -> %s%s%s", times,
              (long long)p->m, (long long)p->n, (long long)p->m, (long long)p->k, (long long)p->k,
              (long long)p->n, p->c.type ? " + C" : "", type_name(p->a.type), type_name(p->b.type),
-             type_name(p->d.type));
+             type_name(p->d.type), *constant ? ", constant " : "", constant);
 }
 
 int64_t aligned_ld(enum ptxmm_type type, int64_t columns)
@@ -140,16 +142,18 @@ bool product_upload(struct product *p)
                 return driver_failed(p);
         }
     const int64_t bytes = ptxmm_plan_info(p->plan)->workspace_bytes;
-    if (!bytes)
-        return true;
-    /* Zero where a run counts, NaN where it must not read before it has written. */
     struct gpu *gpu = &p->session->gpu;
-    p->workspace = gpu_alloc(gpu, (size_t)bytes);
-    return (p->workspace &&
-            gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0xff, (size_t)bytes), "cuMemsetD8") &&
-            gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0, PTXMM_WORKSPACE_COUNTERS), "cuMemsetD8") &&
-            gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize")) ||
-           driver_failed(p);
+    if (bytes) {
+        /* Zero where a run counts, NaN where it must not read before it has written. */
+        p->workspace = gpu_alloc(gpu, (size_t)bytes);
+        if (!p->workspace ||
+            !gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0xff, (size_t)bytes), "cuMemsetD8") ||
+            !gpu_ok(gpu, gpu->MemsetD8(p->workspace, 0, PTXMM_WORKSPACE_COUNTERS), "cuMemsetD8"))
+            return driver_failed(p);
+    }
+    /* A copy from pageable memory may end after its call; what is promised to be constant, or read
+     * on another stream, must be there. */
+    return gpu_ok(gpu, gpu->CtxSynchronize(), "cuCtxSynchronize") || driver_failed(p);
 }
 
 bool product_plan(struct product *p)

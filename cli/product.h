@@ -25,7 +25,8 @@ struct product {
 int product_leading(struct options *options);
 /* The problem that the options describe. */
 void product_problem(const struct options *options, struct ptxmm_problem *problem);
-/* "D[8,16] = A[8,32] B[32,16], bf16 x bf16 -> bf16", and "3 times" of a batch. */
+/* "D[8,16] = A[8,32] B[32,16], bf16 x bf16 -> bf16", "3 times" of a batch, ", constant b" of what
+ * is promised. */
 void product_words(const struct ptxmm_problem *problem, char *text, size_t size);
 /* Of all products of a batch. */
 double product_flops(const struct ptxmm_problem *problem);

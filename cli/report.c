@@ -63,6 +63,9 @@ json_t *report_problem(const struct ptxmm_problem *p)
     put(o, "d", operand(&p->d, batch));
     put(o, "accumulate",
         json_string(p->accumulate == PTXMM_ACCUMULATE_FAST ? "fast" : "default"));
+    const char *constant = constant_name(p->a.constant, p->b.constant);
+    if (*constant)
+        put(o, "constant", json_string(constant));
     put(o, "flops", json_number(product_flops(p)));
     return o;
 }

@@ -110,6 +110,18 @@ bool type_parse(const char *text, enum ptxmm_type *type)
     return false;
 }
 
+bool constant_parse(const char *text, int *a, int *b)
+{
+    *a = *text == 'a';
+    *b = text[*a] == 'b';
+    return *text && !strcmp(text, constant_name(*a, *b));
+}
+
+const char *constant_name(int a, int b)
+{
+    return a && b ? "ab" : a ? "a" : b ? "b" : "";
+}
+
 /* Rounds x to a binary format with `exponent_bits` and `fraction_bits` and gives its bits: nearest
  * even, subnormals, infinity. Works on the integer form of the double, so there is exactly one
  * rounding. */

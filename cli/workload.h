@@ -37,6 +37,10 @@ bool type_parse(const char *text, enum ptxmm_type *type);
 
 bool type_is_fp8(enum ptxmm_type type);
 
+/* Which of A and B are promised to be constant: "a", "b" or "ab"; false for other texts. */
+bool constant_parse(const char *text, int *a, int *b);
+const char *constant_name(int a, int b); /* "" if neither is */
+
 /* Round to nearest even, once, from the double; overflow gives infinity; a NaN becomes 7fff
  * (7fffffff, 7f), as cvt.rn does. A number that overflows in fp8 becomes the largest one, as
  * cvt.rn.satfinite does, and so does infinity in e4m3, which has none. */

@@ -133,8 +133,18 @@ unwritten help --help
 head -2 "$dir/same.json" > "$dir/one.json"
 echo ']}' >> "$dir/one.json"
 unwritten calibrate --calibrate "$dir/one.json"
+
+"$out/bin/ptxmm-bench" --constant ba > "$dir/said" 2> "$dir/why"
+if [ "$?" = 2 ] && [ ! -s "$dir/said" ] && grep -q 'constant is "ba", must be a, b or ab' "$dir/why"; then echo "ok constant/refused"; else echo "not ok constant/refused"; cat "$dir/said" "$dir/why"; fi
 if [ -e "$out/lib/libptxmm_emulator.so" ]; then
     export PTXMM_PTX_DIR="$out/ptx"
     unwritten run --driver "$out/lib/libptxmm_emulator.so" --shape 64x64x64 --quick --protocol pair --no-host-time --json "$dir/run.json"
     if [ "$(head -c 2 "$dir/run.json" | tr -d '\n')" = '{' ] && tail -1 "$dir/run.json" | grep -q '^}$'; then echo "ok output/json"; else echo "not ok output/json"; cat "$dir/run.json"; fi
+    # What was promised stands in both outputs; without a promise nothing does.
+    constant() { # constant OPTIONS...
+        "$out/bin/ptxmm-bench" --driver "$out/lib/libptxmm_emulator.so" --shape 64x64x64 --quick --protocol pair --no-host-time --json "$dir/run.json" "$@" > "$dir/said" 2> "$dir/why"
+    }
+    if constant --constant b && grep -q 'promised that these are constant: b$' "$dir/said" && grep -q '"constant": "b"' "$dir/run.json" &&
+       constant && ! grep -q 'constant' "$dir/said" "$dir/run.json"
+    then echo "ok constant/said"; else echo "not ok constant/said"; cat "$dir/said" "$dir/why" "$dir/run.json"; fi
 fi

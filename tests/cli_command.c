@@ -55,6 +55,12 @@ static void bad_words_get_one_line(void **state)
         { "plan --b-type s8", 2, "--b-type is \"s8\", must be bf16, f16, e4m3 or e5m2" },
         { "plan --out-type e4m3", 2, "--out-type is \"e4m3\", must be bf16, f16 or f32" },
         { "plan --accumulate slow", 2, "--accumulate is \"slow\", must be default or fast" },
+        { "plan --constant c", 2, "--constant is \"c\", must be a, b or ab" },
+        { "run --constant ba", 2, "--constant is \"ba\", must be a, b or ab" },
+        { "run --constant abc", 2, "--constant is \"abc\", must be a, b or ab" },
+        { "plan --constant ''", 2, "--constant is \"\", must be a, b or ab" },
+        { "run --constant", 2, "--constant has no value, must be followed by OPERANDS" },
+        { "verify --constant b", 2, "\"--constant\" is not an option" },
         { "plan --type fp8", 2, "--type is \"fp8\", must be" },
         { "plan --out-type s32", 2, "--out-type is \"s32\", must be bf16, f16 or f32" },
         { "plan --arch sm80", 2, "--arch is \"sm80\", must be sm90 or sm100" },
@@ -324,6 +330,27 @@ static void plan_text_agrees_with_json(void **state)
     json_decref(plan);
 }
 
+/* A promise is part of the problem, and changes no choice. */
+static void plan_with_constants(void **state)
+{
+    (void)state;
+    json_t *plain = child_json("plan --m 64 --n 4096 --k 4096 --json", 0);
+    assert_null(json_object_get(member(plain, "problem"), "constant"));
+    static const char *const promises[] = { "a", "b", "ab" };
+    for (size_t i = 0; i < sizeof promises / sizeof *promises; i++) {
+        char words[128], piece[32];
+        snprintf(words, sizeof words, "plan --m 64 --n 4096 --k 4096 --json --constant %s", promises[i]);
+        json_t *plan = child_json(words, 0);
+        assert_string_equal(string(member(plan, "problem"), "constant"), promises[i]);
+        assert_true(json_equal(member(plan, "candidates"), member(plain, "candidates")));
+        json_decref(plan);
+        snprintf(words, sizeof words, "plan --m 64 --n 4096 --k 4096 --constant %s", promises[i]);
+        snprintf(piece, sizeof piece, "-> bf16, constant %s\n", promises[i]);
+        child_expect(words, 0, piece);
+    }
+    json_decref(plain);
+}
+
 /* With a workspace, groups; without, none, and never more than the limit. */
 static void plan_with_workspace(void **state)
 {
@@ -584,6 +611,7 @@ int main(void)
         cmocka_unit_test(plan_knows_its_arithmetic),
         cmocka_unit_test(plan_gives_reasons),
         cmocka_unit_test(plan_text_agrees_with_json),
+        cmocka_unit_test(plan_with_constants),
         cmocka_unit_test(plan_with_workspace),
         cmocka_unit_test(plan_takes_any_size),
         cmocka_unit_test(model_gives_the_known_values),

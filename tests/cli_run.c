@@ -243,6 +243,7 @@ static void run_is_right(void **state)
         "--m 8 --n 9 --k 40000 --workspace 0 --kernel sm90_gemm_bf16_8x64_split",
         "--m 50 --n 60 --k 70 --alpha 0 --beta 1",
         "--m 33 --n 44 --k 55 --repeat 3 --seed 99",
+        "--m 33 --n 44 --k 55 --repeat 3 --constant ab",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[256];
@@ -627,6 +628,10 @@ static void the_emulator_repeats(void **state)
     json_t *run = child_json("run --json --driver emulator --m 64 --n 64 --k 64 --repeat 2", 0);
     assert_int_equal(integer(member(run, "time"), "launches"), 2);
     assert_true(truth(member(run, "time"), "repeats_equal"));
+    json_decref(run);
+    run = child_json("run --json --driver emulator --m 64 --n 64 --k 64 --repeat 2 --constant b", 0);
+    assert_true(truth(run, "right") && truth(member(run, "time"), "repeats_equal"));
+    assert_string_equal(string(member(run, "problem"), "constant"), "b");
     json_decref(run);
 }
 
