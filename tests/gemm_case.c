@@ -171,6 +171,7 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
     MORE(c->sm_budget, " sm_budget=%d", c->sm_budget);
     MORE(c->exact_allocations, " exact allocations");
     MORE(c->no_programmatic_launch, " no programmatic launch");
+    MORE(c->constant_a || c->constant_b, " constant=%s", constant_name(c->constant_a, c->constant_b));
     MORE(c->workspace_limit, " workspace limit %lld", (long long)c->workspace_limit);
 #undef MORE
     return text;
@@ -225,6 +226,8 @@ void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c)
         .a = halves[random_range(key, 20, 0, 1)],
         .b = halves[random_range(key, 21, 0, 1)],
         .d = halves[random_range(key, 22, 0, 1)],
+        .constant_a = (int)random_range(key, 23, 0, 1),
+        .constant_b = (int)random_range(key, 24, 0, 1),
     };
     c->with_c = c->beta != 0;
     if (c->k && random_range(key, 16, 0, 7) == 0) c->nan_row = random_range(key, 17, 1, c->m);
@@ -344,8 +347,8 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
     const bool beta_there = alpha_there && c->with_c; /* the library wants a C where beta is on the device */
     const struct ptxmm_problem problem = {
         .m = c->m, .n = c->n, .k = c->k,
-        .a = { .type = run->a.type, .ld = run->a.ld },
-        .b = { .type = run->b.type, .ld = run->b.ld },
+        .a = { .type = run->a.type, .ld = run->a.ld, .constant = c->constant_a },
+        .b = { .type = run->b.type, .ld = run->b.ld, .constant = c->constant_b },
         .c = { .type = c->with_c ? run->cm.type : PTXMM_TYPE_NONE, .ld = run->cm.ld },
         .d = { .type = run->d.type, .ld = run->d.ld },
         .accumulate = gemm_accumulate(c->kernel),

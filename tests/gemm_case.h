@@ -63,6 +63,7 @@ struct gemm_case {
     bool nan_a;       /* all of A is NaN */
     int sm_budget;
     bool no_programmatic_launch;
+    int constant_a, constant_b; /* promised */
     bool exact_allocations; /* device memory of every operand ends with its last element */
     int64_t workspace_limit; /* what the plan may ask for */
     int64_t workspace_bytes; /* so many are there even if the plan asks for fewer: for foreign_launch */
@@ -97,6 +98,7 @@ struct gemm_run {
     struct device_block at_a, at_b, at_c, at_d, at_scalars;
     struct device_block at_workspace;     /* between bands that must survive; its counters are zero, its sums NaN */
     size_t workspace_bytes;
+    uint32_t promises; /* for foreign_launch: more flags of the argument block */
     int64_t batch; /* for foreign_launch: so many products, their matrices so many elements apart; 0: one product */
     int64_t apart_a, apart_b, apart_c, apart_d;
     struct ptxmm_plan *plan;

@@ -102,7 +102,7 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
         .tiles_m = tiles(c->m, kernel->tile_m),
         .tiles_n = tiles(c->n, kernel->tile_n),
         .raster = 3,
-        .flags = kernel->d == PTXMM_BF16_OR_F16 && run->d.type == PTXMM_F16 ? PTXMM_FLAG_F16_OUT : 0,
+        .flags = (kernel->d == PTXMM_BF16_OR_F16 && run->d.type == PTXMM_F16 ? PTXMM_FLAG_F16_OUT : 0) | run->promises,
         .groups = kernel->algorithm == PTXMM_SPLIT ? groups : 0,
         .workspace = groups > 1 ? run->at_workspace.address : 0,
         .idesc = strncmp(kernel->target, "sm_10", 5) == 0 ? instruction_descriptor(run) : 0,

@@ -5,8 +5,9 @@
 
 #include "gemm_topics.h"
 
-/* Clusters of every size, more of them than tiles and fewer, fewer slices than CTAs: by the ABI. */
-static bool launch_split(const struct gemm_case *c, const struct foreign_split *split)
+/* Clusters of every size, more of them than tiles and fewer, fewer slices than CTAs, with and without operands that are promised to
+ * be constant: by the ABI. */
+static bool launch_split(const struct gemm_case *c, const struct foreign_split *split, uint32_t promises)
 {
     struct gemm_case exact = *c;
     const struct ptxmm_kernel_info *kernel = c->kernel;
@@ -17,14 +18,14 @@ static bool launch_split(const struct gemm_case *c, const struct foreign_split *
     struct gemm_run run;
     CUresult launched = CUDA_SUCCESS;
     char text[600];
-    const bool ok = gemm_prepare(&topic_rig, &exact, &run) &&
-                    foreign_launch(&topic_rig, &run, FOREIGN_NONE, split, &launched) &&
-                    gpu_ok(&topic_rig.gpu, launched, "cuLaunchKernelEx") && gemm_fetch(&topic_rig, &run) &&
-                    gemm_judge(&topic_rig, &run);
+    bool ok = gemm_prepare(&topic_rig, &exact, &run);
+    run.promises = promises;
+    ok = ok && foreign_launch(&topic_rig, &run, FOREIGN_NONE, split, &launched) &&
+         gpu_ok(&topic_rig.gpu, launched, "cuLaunchKernelEx") && gemm_fetch(&topic_rig, &run) && gemm_judge(&topic_rig, &run);
     if (!ok)
-        print_message("    %s\n        clusters of %u, %u groups, %u clusters: %s%s\n",
-                      gemm_describe(c, text, sizeof text), split->cluster, split->groups, split->clusters, run.error,
-                      topic_rig.gpu.error);
+        print_message("    %s\n        clusters of %u, %u groups, %u clusters, promises %u: %s%s\n",
+                      gemm_describe(c, text, sizeof text), split->cluster, split->groups, split->clusters, promises,
+                      run.error, topic_rig.gpu.error);
     gemm_release(&topic_rig, &run);
     return ok;
 }
@@ -62,9 +63,11 @@ void topic_clusters(void **state)
             c.beta = shapes[j].beta;
             c.with_c = c.beta != 0;
             const struct foreign_split split = { sizes[i], shapes[j].groups, shapes[j].clusters };
-            ok = launch_split(&c, &split);
+            static const uint32_t promises[] = { 0, PTXMM_FLAG_CONSTANT_B, PTXMM_FLAG_CONSTANT_A,
+                                                 PTXMM_FLAG_CONSTANT_A | PTXMM_FLAG_CONSTANT_B };
+            ok = launch_split(&c, &split, promises[(i + j / 2) % 4]);
             c.fill = FILL_NORMAL;
-            if (ok && topic_rig.full) ok = launch_split(&c, &split);
+            for (int p = 0; ok && topic_rig.full && p < 4; p++) ok = launch_split(&c, &split, promises[p]);
         }
     assert_true(ok);
 }
@@ -73,8 +76,8 @@ void topic_clusters(void **state)
 
 enum { MOST_WORKSPACE = 64 << 20 };
 
-/* A product of one tile for which the library takes several groups: K from small to huge. */
-static struct gemm_case grouped_case(const struct ptxmm_kernel_info *kernel)
+/* K from small to huge. */
+struct gemm_case topic_grouped_case(const struct ptxmm_kernel_info *kernel)
 {
     const struct gemm_case types = { .kernel = kernel };
     struct ptxmm_problem problem = {
@@ -201,7 +204,7 @@ void topic_groups(void **state)
     const struct ptxmm_kernel_info *kernel = begin_split(state);
     if (!topic_rig.full)
         topic_skip("the library takes groups from a K that is too long here; the topic clusters launches them by the ABI");
-    struct gemm_case c = grouped_case(kernel);
+    struct gemm_case c = topic_grouped_case(kernel);
     struct gemm_run first = { 0 };
     bool ok = gemm_result(&topic_rig, &c, &first);
     const struct ptxmm_plan_info *info = ptxmm_plan_info(first.plan);

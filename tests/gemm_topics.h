@@ -22,6 +22,8 @@
     X(batch_invariance, label, id)                                                                \
     /* gemm_order.c */                                                                            \
     X(graphs, label, id) X(two_streams, label, id) X(chains, label, id) X(foreign, label, id)     \
+    /* gemm_constants.c */                                                                        \
+    X(constants, label, id)                                                                       \
     /* gemm_split.c */                                                                            \
     X(clusters, label, id) X(groups, label, id)                                                   \
     /* gemm_batch.c */                                                                            \
@@ -56,6 +58,9 @@ void topic_finish(const struct tally *tally);
 /* alpha 1, no C, packed. */
 struct gemm_case topic_case(const struct ptxmm_kernel_info *kernel, int64_t m, int64_t n, int64_t k,
                             enum matrix_fill fill);
+
+/* gemm_split.c: a product of one tile for which the library takes several groups of clusters, and so a workspace. */
+struct gemm_case topic_grouped_case(const struct ptxmm_kernel_info *kernel);
 
 /* In a process of its own, because a fault takes the context: 0 the mistake was reported, 1 it was not, 2 it was not
  * tried. */
