@@ -28,7 +28,7 @@ struct point {
     struct ptxmm_problem problem;
     const struct ptxmm_kernel_info *kernel;
     const struct timing *row;
-    int64_t cluster, groups; /* as it was measured */
+    int64_t cluster, rows, groups; /* as it was measured */
     char shape[64];
     double us, best_us;   /* without events; best of its shape and row */
 };
@@ -119,6 +119,8 @@ static int take(struct points *points, const char *path, const json_t *result)
     point.problem.b.type = kernel->b == PTXMM_BF16_OR_F16 ? PTXMM_BF16 : kernel->b;
     point.problem.accumulate = kernel->promotion ? PTXMM_ACCUMULATE_DEFAULT : PTXMM_ACCUMULATE_FAST;
     point.cluster = json_integer_value(json_object_get(result, "cluster"));
+    point.rows = json_integer_value(json_object_get(result, "cluster_rows"));
+    if (point.rows < 1) point.rows = 1; /* measured before there were kernels with more */
     point.groups = json_integer_value(json_object_get(result, "groups"));
     if (point.cluster < 1 || point.groups < 1) return complain(path, "a result has no \"cluster\" or no \"groups\"");
     if (point.cluster > MOST_CLUSTER || point.groups > MOST_GROUPS)
@@ -187,7 +189,8 @@ static void arrange(struct points *points)
 static double predict_us(const struct points *points, const struct timing *row, const struct point *p)
 {
     struct ptxmm_candidate candidate = { .kernel = p->kernel };
-    timing_predict_as(row, &points->device, &p->problem, p->cluster, p->groups, &candidate);
+    const struct launch_shape shape = { p->cluster, p->rows, p->groups };
+    timing_predict_as(row, &points->device, &p->problem, &shape, &candidate);
     return candidate.seconds * 1e6;
 }
 

@@ -373,11 +373,15 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     json_object_set_new(object, "predicted_us", json_real(info->candidate.seconds * 1e6));
     json_object_set_new(object, "ctas", json_integer(info->grid));
     json_object_set_new(object, "cluster", json_integer(info->cluster));
+    json_object_set_new(object, "cluster_rows", json_integer(info->candidate.cluster_rows));
     json_object_set_new(object, "groups", json_integer(info->candidate.groups));
     json_object_set_new(object, "workspace_bytes", json_integer(info->workspace_bytes));
     char split[32] = "-";
     if (info->candidate.kernel->algorithm == PTXMM_SPLIT)
         snprintf(split, sizeof split, "%ux%lld", info->cluster, (long long)info->candidate.groups);
+    if (info->candidate.kernel->algorithm == PTXMM_MULTICAST)
+        snprintf(split, sizeof split, "%lldx%lldx%lld", (long long)info->candidate.cluster_rows,
+                 (long long)(info->cluster / info->candidate.cluster_rows), (long long)info->candidate.groups);
 
     bench_progress("[%s] %s %s: checking", place, shape->name, kernel);
     c->ours = (struct contestant){ .plan = plan };

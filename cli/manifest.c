@@ -31,9 +31,10 @@ static void put(json_t *object, const char *key, json_t *value)
     X(m, "u32", "rows of D, >= 1")                                                                 \
     X(n, "u32", "columns of D, >= 1")                                                              \
     X(k_slices, "u32", "ceil(K / tile_k); 0: the product is 0 and A and B are not read")           \
-    X(tiles_m, "u32", "ceil(m / tile_m)")                                                          \
-    X(tiles_n, "u32", "ceil(n / tile_n)")                                                          \
-    X(raster, "u32", "rows of tiles walked column by column together, >= 1; any value is right")   \
+    X(tiles_m, "u32", "ceil(m / tile_m); multicast kernels: rounded up to whole clusters")         \
+    X(tiles_n, "u32", "ceil(n / tile_n); multicast kernels: rounded up to whole clusters")         \
+    X(raster, "u32", "rows of tiles walked column by column together, >= 1; any value is right. "   \
+                     "Multicast kernels: rows of tiles in a cluster")                               \
     X(flags, "u32", "bits: see flags of this manifest; all others 0")                              \
     X(d, "address", "of D")                                                                        \
     X(ldd, "u64", "leading dimension of D in elements")                                            \
@@ -44,8 +45,9 @@ static void put(json_t *object, const char *key, json_t *value)
     X(alpha, "f32", "factor of the product")                                                       \
     X(beta, "f32", "factor of C")                                                                  \
     X(idesc, "u32", "sm100: instruction descriptor of tcgen05.mma; sm90: 0")                       \
-    X(groups, "u32", "split kernels: clusters that share a tile's K, at least 1; others: 0")       \
-    X(workspace, "address", "split kernels with groups > 1: see workspace of the kernel; or 0")    \
+    X(groups, "u32", "split and multicast kernels: clusters that share a tile's K, at least 1; "   \
+                     "others: 0")                                                                  \
+    X(workspace, "address", "where groups > 1: see workspace of the kernel; else 0")               \
     X(batch_stride_d, "u64", "from one matrix of D to the next in elements; read when batch > 1") \
     X(batch_stride_c, "u64", "the same of C; 0: all products add the same C")                      \
     X(batch, "u32", "products of the batch, >= 1")                                                 \
@@ -103,25 +105,33 @@ static size_t bytes_of(enum ptxmm_type type)
 
 /* A tensor map as arguments of cuTensorMapEncodeTiled. */
 static json_t *map_recipe(const char *base, enum ptxmm_type type, const char *inner,
-                          const char *outer, const char *ld, uint32_t box_outer)
+                          const char *outer, const char *ld, uint32_t box_outer,
+                          const char *shares)
 {
     const int bytes = (int)bytes_of(type);
     char pitch[64], apart[64];
     snprintf(pitch, sizeof pitch, "%s * %d", ld, bytes);
     snprintf(apart, sizeof apart, "batch_stride_%s * %d", base, bytes);
-    return json_pack("{s:s, s:s, s:i, s:[s,s,s], s:[s,s], s:[i,i,i], s:[i,i,i], s:s, s:s, s:s}",
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:[s,s,s], s:[s,s], s:[i,i,i], s:[i,i,i], s:s, s:s, s:s}",
                      "data_type", map_type(type), "address", base, "rank", 3, "global_dim", inner,
                      outer, "batch", "global_stride_bytes", pitch, apart, "box_dim", 128 / bytes,
                      (int)box_outer, 1, "element_stride", 1, 1, 1, "interleave", "NONE", "swizzle",
                      "128B", "fill", "zero");
+    if (shares) /* rows of a box depend on the launch; those above are for a cluster of 1 */
+        put(o, "box_rows_divided_by", json_string(shares));
+    return o;
 }
 
 static json_t *maps_of(const struct ptxmm_kernel_info *k)
 {
+    const bool multicast = k->algorithm == PTXMM_MULTICAST;
     return json_pack("{s:o, s:o, s:o}",
-                     "map_a", map_recipe("a", k->a, "K", "M", "lda", k->tile_m / k->cluster),
-                     "map_b", map_recipe("b", k->b, "K", "N", "ldb", k->tile_n / k->cluster),
-                     "map_d", map_recipe("d", k->d, "N", "M", "ldd", 64));
+                     "map_a", map_recipe("a", k->a, "K", "M", "lda", k->tile_m / k->cluster,
+                                         multicast ? "cluster / raster" : NULL),
+                     "map_b", map_recipe("b", k->b, "K", "N", "ldb", k->tile_n / k->cluster,
+                                         multicast ? "raster" : NULL),
+                     "map_d", map_recipe("d", k->d, "N", "M", "ldd", 64, NULL));
 }
 
 static json_t *constraints_of(const struct ptxmm_kernel_info *k)
@@ -154,6 +164,20 @@ static json_t *launch_of(const struct ptxmm_kernel_info *k)
             "groups * cluster; best: as many CTAs as SMs",
             "programmatic_stream_serialization",
             "allowed: the kernel waits before it touches memory, save what flags promise");
+    if (k->algorithm == PTXMM_MULTICAST)
+        return json_pack(
+            "{s:[i,i,i], s:i, s:s, s:i, s:s, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
+            (int)k->cluster, "cluster_choice",
+            "1, 2, 4 or 8, by the launch attribute alone: its CTAs compute raster rows of cluster / "
+            "raster tiles, raster being 1, 2, 4 or 8 and at most the cluster, and share loads. "
+            "Boxes, tiles_m and tiles_n depend on it",
+            "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
+            "[batch * tiles_m * tiles_n * groups, 1, 1], exactly; a multiple of the chosen cluster "
+            "because tiles_m is one of raster and tiles_n of cluster / raster",
+            "cooperative",
+            "needed if groups > 1: CTAs wait for one another, and all must run at a time",
+            "programmatic_stream_serialization",
+            "allowed: the kernel waits before it touches memory");
     return json_pack("{s:[i,i,i], s:i, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
                      (int)k->cluster, "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
                      persistent ? "[g, 1, 1], g any multiple of cluster from cluster to batch * "
@@ -174,9 +198,9 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
                           "exponent among them, added exactly, the sum cut to 14 bits"
                         : "16 products and the accumulator, each cut 25 bits below the largest "
                           "exponent among them, added exactly, the sum cut to 24 bits"));
-    const bool split = k->algorithm == PTXMM_SPLIT;
+    const bool split = k->algorithm == PTXMM_SPLIT, multicast = k->algorithm == PTXMM_MULTICAST;
     put(o, "order",
-        json_string(split ? "K ascending within each part, one chain of steps"
+        json_string(split || multicast ? "K ascending within each part, one chain of steps"
                           : "K ascending, one chain of steps"));
     put(o, "promotion_interval", k->promotion ? json_integer(k->promotion) : json_null());
     if (k->promotion)
@@ -187,7 +211,10 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
         json_string(split ? "K in cluster * groups parts of equal length, up to a slice; sums in f32 "
                             "are added by rank within a cluster, then by group, rounded to nearest "
                             "even each time"
-                          : "none: K is never split"));
+                    : multicast ? "K in `groups` parts: group g has the slices of tile_k g, g + groups, "
+                                  "...; sums in f32 are added by group, rounded to nearest even each "
+                                  "time"
+                                : "none: K is never split"));
     put(o, "epilogue", json_string("alpha * sum + beta * C in f32, rounded to nearest even"));
     put(o, "output_rounding", json_string("once, to nearest even"));
     put(o, "saturation", json_string("none: overflow gives infinity"));
@@ -198,7 +225,7 @@ static json_t *precision_of(const struct ptxmm_kernel_info *k)
     return o;
 }
 
-/* What only split kernels need. */
+/* What only split and multicast kernels need. */
 static json_t *workspace_of(const struct ptxmm_kernel_info *k)
 {
     char bytes[96];
@@ -208,7 +235,10 @@ static json_t *workspace_of(const struct ptxmm_kernel_info *k)
                      "zero_bytes", PTXMM_WORKSPACE_COUNTERS, "zero",
                      "the first zero_bytes, before the first launch; every launch leaves zeros",
                      "limit",
-                     "batch * tiles_m * tiles_n * cluster * 4 at most zero_bytes, or the kernel traps",
+                     k->algorithm == PTXMM_MULTICAST
+                         ? "batch * tiles_m * tiles_n * 8 at most zero_bytes, or the kernel traps"
+                         : "batch * tiles_m * tiles_n * cluster * 4 at most zero_bytes, or the kernel "
+                           "traps",
                      "sharing",
                      "launches in the order of a stream may share one, whatever their shapes and "
                      "kernels; launches that may overlap must not");
@@ -256,7 +286,7 @@ json_t *manifest_kernel(const struct ptxmm_kernel_info *k)
     put(o, "precision", precision_of(k));
     if (k->algorithm == PTXMM_ONE_CTA || k->algorithm == PTXMM_CTA_PAIR)
         put(o, "tcgen05", tcgen05_of(k));
-    if (k->algorithm == PTXMM_SPLIT)
+    if (k->algorithm == PTXMM_SPLIT || k->algorithm == PTXMM_MULTICAST)
         put(o, "workspace", workspace_of(k));
     put(o, "deterministic", json_boolean(k->deterministic));
     put(o, "batch_invariant", json_boolean(k->batch_invariant));

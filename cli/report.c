@@ -78,6 +78,7 @@ const char *algorithm_name(enum ptxmm_algorithm algorithm)
     case PTXMM_ONE_CTA: return "one_cta";
     case PTXMM_CTA_PAIR: return "cta_pair";
     case PTXMM_SPLIT: return "split";
+    case PTXMM_MULTICAST: return "multicast";
     }
     return "?";
 }
@@ -133,6 +134,7 @@ json_t *report_candidate(const struct ptxmm_candidate *c)
     put(o, "tiles", json_integer(c->tiles));
     put(o, "ctas", json_integer(c->ctas));
     put(o, "cluster", json_integer(c->cluster));
+    put(o, "cluster_rows", json_integer(c->cluster_rows));
     put(o, "groups", json_integer(c->groups));
     put(o, "workspace_bytes", json_integer(c->workspace_bytes));
     put(o, "waves", json_number(c->waves));
@@ -186,6 +188,9 @@ const char *split_text(const struct ptxmm_candidate *c, char *text, size_t size)
     text[0] = 0;
     if (c->kernel->algorithm == PTXMM_SPLIT)
         at = snprintf(text, size, ", K over clusters of %lld", (long long)c->cluster);
+    if (c->kernel->algorithm == PTXMM_MULTICAST)
+        at = snprintf(text, size, ", loads shared by %lldx%lld tiles", (long long)c->cluster_rows,
+                      (long long)(c->cluster / c->cluster_rows));
     if (c->groups > 1 && at > 0 && (size_t)at < size)
         snprintf(text + at, size - (size_t)at, " x %lld groups with %.1f MB of workspace",
                  (long long)c->groups, (double)c->workspace_bytes / (1 << 20));

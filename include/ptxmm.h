@@ -318,7 +318,8 @@ struct ptxmm_candidate {
     double waves;             /* tiles per CTA, not rounded */
     int64_t tiles;
     int64_t ctas;             /* persistent CTAs launched */
-    int64_t cluster;          /* CTAs per cluster as launched */
+    int64_t cluster;          /* CTAs per cluster as launched ... */
+    int64_t cluster_rows;     /* ... in so many rows of tiles, for kernels whose clusters have several tiles; else 1 */
     int64_t groups;           /* clusters that share a tile's K, through the workspace; 1: none */
     int64_t workspace_bytes;  /* what a run needs */
     double tensor_busy;       /* predicted share of the time in which the tensor cores work */

@@ -3,8 +3,8 @@
  * A kernel takes ONE parameter, by value: struct ptxmm_gemm_args (alignment 64). Fill it, raise the kernel's dynamic
  * shared memory limit to ptxmm_kernel_info.shared_bytes, launch `threads` threads per CTA and, for a static schedule, any number
  * of clusters from 1 to `tiles` = batch * tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row (split
- * kernels: see below). `tiles` is below 2^31. Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and both files
- * check each other at build time.
+ * and multicast kernels: see below). `tiles` is below 2^31. Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and
+ * both files check each other at build time.
  *
  * Tensor maps (cuTensorMapEncodeTiled; rank 3; no interleave; element strides 1; zero fill; 128-byte swizzle):
  *
@@ -12,6 +12,8 @@
  *   a     {K, M, batch}    {lda, batch stride of A} * sizeof(A)       {128 / sizeof(A), tile_m / cluster, 1}
  *   b     {K, N, batch}    {ldb, batch stride of B} * sizeof(B)       {128 / sizeof(B), tile_n / cluster, 1}
  *   d     {N, M, batch}    {ldd, batch_stride_d} * sizeof(D)          {128 / sizeof(D), 64, 1}
+ *
+ * Boxes of multicast kernels have tile_m / columns rows of A and tile_n / rows rows of B: see below.
  *
  * Every base address and every stride is a multiple of 16 bytes, and strides are below 2^40 bytes. C is read without a map.
  *
@@ -32,6 +34,16 @@
  *
  * Launches that follow one another may share a workspace, whatever their shapes and kernels; those that may overlap must not. It
  * may be shared under programmatic stream serialization too. A launch that was stopped by a fault leaves the counters unknown.
+ *
+ * Multicast kernels (algorithm PTXMM_MULTICAST; the head of ptx/sm90/multicast.ptx has more). A cluster of 1, 2, 4 or 8 CTAs, your
+ * choice at each launch by the launch attribute alone, computes a rectangle of tiles, one a CTA: `raster` rows of cluster / raster
+ * columns, raster being 1, 2, 4 or 8 and at most the cluster. The CTAs of a row load a part of its rows of A each, those of a column of
+ * its rows of B, and send it to one another, so the boxes are smaller. tiles_m is ceil(m / tile_m), rounded up to a multiple of raster,
+ * tiles_n is ceil(n / tile_n), rounded up to one of cluster / raster. The grid is exact: tiles * groups CTAs. That many groups of
+ * clusters share K through a workspace laid out as above, and wait for one another: with groups > 1 all CTAs must run at a time, so
+ * the launch needs the attribute cooperative, with which the driver refuses what does not fit. (Without it, too large a grid never ends.)
+ * A group may be left without a slice. The order of addition follows the groups, so equal numbers give equal bits. Of the counters tiles
+ * * 8 bytes are used. A cluster, a raster, tiles or a grid that are not so: the kernel traps.
  *
  * sm100 only. idesc is the instruction descriptor of tcgen05.mma, with bf16 = 1 and f16 = 0 for the types of A and B:
  *
@@ -61,7 +73,7 @@ extern "C" {
  * appended. A flag that is a promise does not raise it: 0 was always allowed and promises nothing. 2: maps have rank 3, and the block has batch, batch_stride_d and batch_stride_c. */
 #define PTXMM_ABI_VERSION 2
 
-/* A workspace (split kernels with groups > 1) begins with this many bytes of counters, zero before its first use and after
+/* A workspace (split and multicast kernels with groups > 1) begins with this many bytes of counters, zero before its first use and after
  * every launch; behind them lie sums that need no preparation. */
 #define PTXMM_WORKSPACE_COUNTERS 65536
 
@@ -87,9 +99,10 @@ struct ptxmm_gemm_args {
     uint32_t m;                    /* 388  rows of D, >= 1                                                    */
     uint32_t n;                    /* 392  columns of D, >= 1                                                 */
     uint32_t k_slices;             /* 396  ceil(K / tile_k); 0: the product is 0 and A, B are not read        */
-    uint32_t tiles_m;              /* 400  ceil(m / tile_m)                                                   */
-    uint32_t tiles_n;              /* 404  ceil(n / tile_n)                                                   */
-    uint32_t raster;               /* 408  rows of tiles that are walked column by column together, >= 1      */
+    uint32_t tiles_m;              /* 400  ceil(m / tile_m); multicast: in whole clusters                     */
+    uint32_t tiles_n;              /* 404  ceil(n / tile_n); multicast: in whole clusters                     */
+    uint32_t raster;               /* 408  rows of tiles that are walked column by column together, >= 1;     */
+                                   /*      multicast: rows of tiles in a cluster                              */
     uint32_t flags;                /* 412  PTXMM_FLAG_...                                                     */
     uint64_t d;                    /* 416  address of D, for tiles that TMA cannot store exactly              */
     uint64_t ldd;                  /* 424  leading dimension of D                                             */
@@ -100,8 +113,8 @@ struct ptxmm_gemm_args {
     float alpha;                   /* 464                                                                     */
     float beta;                    /* 468                                                                     */
     uint32_t idesc;                /* 472  sm100: instruction descriptor of tcgen05.mma; sm90: 0              */
-    uint32_t groups;               /* 476  split kernels: clusters that share a tile's K, >= 1; others: 0     */
-    uint64_t workspace;            /* 480  split kernels with groups > 1: address of the workspace            */
+    uint32_t groups;               /* 476  split, multicast: clusters that share a tile's K, >= 1; others: 0  */
+    uint64_t workspace;            /* 480  where groups > 1: address of the workspace                         */
     uint64_t batch_stride_d;       /* 488  from one matrix of D to the next; read only when batch > 1         */
     uint64_t batch_stride_c;       /* 496  the same of C; 0: all products add the same C                      */
     uint32_t batch;                /* 504  products, >= 1                                                     */
@@ -142,12 +155,13 @@ enum ptxmm_algorithm {
     PTXMM_PINGPONG = 2,    /* each consumer warpgroup has a tile of its own; they alternate main loop and epilogue */
     PTXMM_ONE_CTA = 3,     /* sm100: one issuing thread, accumulators in Tensor Memory */
     PTXMM_CTA_PAIR = 4,    /* sm100: two CTAs share a tile, B and the issuing thread */
-    PTXMM_SPLIT = 5        /* K is split over the CTAs of a cluster, whose size is chosen at launch: 1 to 8 */
+    PTXMM_SPLIT = 5,       /* K is split over the CTAs of a cluster, whose size is chosen at launch: 1 to 8 */
+    PTXMM_MULTICAST = 6    /* the CTAs of a cluster, 1, 2, 4 or 8 at launch, share loads; K is split over groups of clusters */
 };
 
 /* How a CTA finds its next tile. */
 enum ptxmm_schedule {
-    PTXMM_SCHEDULE_STATIC = 0, /* every grid-th tile; any grid from one cluster up */
+    PTXMM_SCHEDULE_STATIC = 0, /* every grid-th tile; any grid from one cluster up (multicast kernels: one CTA per tile and group) */
     PTXMM_SCHEDULE_LAUNCH_CONTROL = 1 /* cluster launch control; the grid has exactly one cluster per tile of all products */
 };
 
@@ -161,7 +175,7 @@ struct ptxmm_kernel_info {
     uint32_t tile_m, tile_n, tile_k;
     uint32_t stages;         /* slots of the load ring */
     uint32_t threads;        /* per CTA, exactly */
-    uint32_t cluster;        /* CTAs per cluster, exactly; split kernels: 1, and any from 1 to 8 at launch */
+    uint32_t cluster;        /* CTAs per cluster, exactly; split kernels: 1, and any from 1 to 8 at launch; multicast: 1, and 1, 2, 4 or 8 */
     uint32_t shared_bytes;   /* dynamic shared memory per CTA */
     uint32_t abi_version;
     uint32_t min_driver;     /* least cuDriverGetVersion, e.g. 13000 */

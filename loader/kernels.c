@@ -24,6 +24,7 @@ enum {
     algorithm_90_gemm = PTXMM_COOPERATIVE,
     algorithm_90_pingpong = PTXMM_PINGPONG,
     algorithm_90_split = PTXMM_SPLIT,
+    algorithm_90_multicast = PTXMM_MULTICAST,
     algorithm_100_gemm = PTXMM_ONE_CTA,
     algorithm_100_pair = PTXMM_CTA_PAIR,
     schedule_static = PTXMM_SCHEDULE_STATIC,
@@ -54,7 +55,8 @@ static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
       .abi_version = PTXMM_ABI_VERSION,                                                       \
       .min_driver = PTXMM_MIN_DRIVER,                                                         \
       .deterministic = 1,                                                                     \
-      .batch_invariant = algorithm_##sm##_##source != (int)PTXMM_SPLIT,                       \
+      .batch_invariant = algorithm_##sm##_##source != (int)PTXMM_SPLIT &&                     \
+                         algorithm_##sm##_##source != (int)PTXMM_MULTICAST,                   \
       .promotion = promotions_##acc_type * k_ },
 #include "ptx/kernels.def"
 #undef KERNEL

@@ -20,7 +20,7 @@ struct ptxmm_plan {
     struct ptxmm *mm;
     CUcontext context;
     CUfunction function; /* NULL: the problem is empty */
-    CUlaunchAttribute attributes[2];
+    CUlaunchAttribute attributes[3];
     unsigned attribute_count;
     int ordinal; /* of the context's device */
     int has_c, has_k, alpha_on_device, beta_on_device;
@@ -131,6 +131,13 @@ static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm
     CUtensorMapL2promotion promotion = kernel->algorithm == PTXMM_SPLIT
                                            ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B
                                            : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+    // CTAs that load a part of the tile's rows each.
+    const struct ptxmm_candidate *candidate = &plan->info.candidate;
+    uint32_t shares_a = kernel->cluster, shares_b = kernel->cluster;
+    if (kernel->algorithm == PTXMM_MULTICAST) {
+        shares_a = (uint32_t)(candidate->cluster / candidate->cluster_rows);
+        shares_b = (uint32_t)candidate->cluster_rows;
+    }
     const struct {
         const char *name;
         char which;
@@ -138,8 +145,8 @@ static enum ptxmm_status encode_maps(struct ptxmm_plan *plan, const struct ptxmm
         uint32_t box_rows;
         struct ptxmm_tensor_map *map;
     } maps[] = {
-        { "a", 'a', problem->a.type, kernel->tile_m / kernel->cluster, &plan->block.map_a },
-        { "b", 'b', problem->b.type, kernel->tile_n / kernel->cluster, &plan->block.map_b },
+        { "a", 'a', problem->a.type, kernel->tile_m / shares_a, &plan->block.map_a },
+        { "b", 'b', problem->b.type, kernel->tile_n / shares_b, &plan->block.map_b },
         { "d", 'd', problem->d.type, 64, &plan->block.map_d },
     };
     for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
@@ -180,12 +187,23 @@ static void fill_block(struct ptxmm_plan *plan, const struct ptxmm_problem *prob
     block->m = (uint32_t)problem->m;
     block->n = (uint32_t)problem->n;
     block->k_slices = ceil_div(problem->k, kernel->tile_k);
-    block->tiles_m = ceil_div(problem->m, kernel->tile_m);
-    block->tiles_n = ceil_div(problem->n, kernel->tile_n);
     const struct ptxmm_candidate *candidate = &plan->info.candidate;
-    block->raster = timing_raster(kernel, block->tiles_m,
-                                  (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
-    if (kernel->algorithm == PTXMM_SPLIT)
+    if (kernel->algorithm == PTXMM_MULTICAST) {
+        int64_t rows = candidate->cluster_rows;
+        block->tiles_m = (uint32_t)timing_tiles(problem->m, kernel->tile_m, rows);
+        block->tiles_n =
+            (uint32_t)timing_tiles(problem->n, kernel->tile_n, candidate->cluster / rows);
+        block->raster = (uint32_t)rows;
+    } else {
+        block->tiles_m = ceil_div(problem->m, kernel->tile_m);
+        block->tiles_n = ceil_div(problem->n, kernel->tile_n);
+        // Tiles that are all in work at one time need no order, and one band needs no division.
+        block->raster = candidate->waves <= 1
+                            ? block->tiles_m
+                            : timing_raster(kernel, block->tiles_m,
+                                            (int64_t)((double)candidate->tiles / candidate->waves + 0.5));
+    }
+    if (kernel->algorithm == PTXMM_SPLIT || kernel->algorithm == PTXMM_MULTICAST)
         block->groups = (uint32_t)candidate->groups;
     if (kernels_target_arch(kernel->target) >= 100)
         block->idesc = instruction_descriptor(problem, kernel);
@@ -224,6 +242,11 @@ static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *pro
         attribute->value.clusterDim.x = cluster;
         attribute->value.clusterDim.y = 1;
         attribute->value.clusterDim.z = 1;
+        attribute++;
+    }
+    if (kernel->algorithm == PTXMM_MULTICAST && candidate->groups > 1) {
+        attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE; // its CTAs wait for one another
+        attribute->value.cooperative = 1;
         attribute++;
     }
     if (!problem->prefer.no_programmatic_launch) {

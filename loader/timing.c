@@ -58,6 +58,8 @@ static const struct timing timings[] = {
       .split_element = 0.3,
       .exchange = 1160,
       .group = 1720,
+      .meet = 2200,
+      .meet_element = 0.4,
       .outside = 6.2,
       .launch = 4600,
       .light_clock = 0.97,
@@ -82,6 +84,8 @@ static const struct timing timings[] = {
       .split_element = 0.31,
       .exchange = 1110,
       .group = 4170,
+      .meet = 2200,
+      .meet_element = 0.4,
       .promote = 110,
       .split_promote = 190,
       .outside = 6,
@@ -108,6 +112,8 @@ static const struct timing timings[] = {
       .split_element = 0,
       .exchange = 0,
       .group = 0,
+      .meet = 0,
+      .meet_element = 0,
       .launch = 4000,
       .light_clock = 0.9,
       .busy_clock = 0.9,
@@ -155,6 +161,16 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple)
+{
+    return ceil_div(ceil_div(rows, tile), multiple) * multiple;
+}
+
+static double smaller_share(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -164,16 +180,33 @@ static double larger(double a, double b)
 #define LIGHT_LOAD 0.55
 #define FULL_LOAD 0.85
 
-/* Share of the fabric's rate that is left to loads that start between lines (two requests for one),
- * and at least to those that come from many parts of K at a time. [fabric] */
+/* Share of the fabric's rate that is left to rows that start between sectors (1000^3 was seen at 6.4
+ * TB/s, whatever the kernel), to those that start between lines (1000 x 1000 x 4000), and at least to
+ * loads that come from many parts of K at a time. [fabric] */
+#define OFF_SECTOR 0.42
+#define OFF_LINE 0.84
 #define SCATTERED 0.42
+
+/* A pair of CTAs that share loads by multicast fetches less in a cycle than each would alone where all
+ * SMs load: by this share if they have rows of A in common, if rows of B, and in larger clusters. [sm] */
+#define PAIR_IN_ROW 0.15
+#define PAIR_IN_COLUMN 0.3
+#define LARGER_CLUSTER 0.05
+
+/* Cycles until the next CTA of a multicast kernel loads on an SM that one has left. [split] */
+#define NEXT_CTA 2500
+
+/* Cycles more for a multicast kernel, whose clusters start and meet, and for each of its slices: wgmma and what
+ * TMA brings share one port. [split] */
+#define MULTICAST_START 1300
+#define MULTICAST_SLICE 26
 
 /* Share of B that split kernels with a thin tile of A bring from memory again for each further row of
  * tiles: they tell the L2 to let go of it first. [split] */
 #define FETCHED_AGAIN 0.2
 
-/* Bytes of a cache line: rows that do not start on one touch one more. */
-enum { LINE = 128 };
+/* Bytes of a cache line, and of its parts: rows that do not start on one touch one more. */
+enum { LINE = 128, SECTOR = 32 };
 
 /* Bytes of a slice's operands that the tensor core takes per step of its K: 32 for every type. */
 enum { STEP_BYTES = 32 };
@@ -219,35 +252,56 @@ static double peak_flops(const struct ptxmm_kernel_info *kernel)
     return 4.0 * step_rows(kernel) * STEP_BYTES * 8 / element_bits(kernel->a);
 }
 
+/* Bytes of a slot that a CTA of a multicast kernel loads itself: its share of the rows of A, which the
+ * CTAs in its row of the cluster have in common, and of B. */
+static double multicast_bytes(const struct ptxmm_kernel_info *kernel,
+                              const struct launch_shape *shape)
+{
+    double rows = (double)(kernel->tile_m * shape->rows) / (double)shape->cluster +
+                  (double)kernel->tile_n / (double)shape->rows;
+    return rows * kernel->tile_k * element_bits(kernel->a) / 8.0;
+}
+
+/* Do all consumers work on one tile, and then store it? */
+static int has_one_tile(const struct ptxmm_kernel_info *kernel)
+{
+    return kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT ||
+           kernel->algorithm == PTXMM_MULTICAST;
+}
+
 /* Warpgroups of a CTA that store one tile together. */
 static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 {
-    return kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT
-               ? kernel->threads / 128.0 - 1
-               : 1;
+    return has_one_tile(kernel) ? kernel->threads / 128.0 - 1 : 1;
 }
 
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
  * *last = the end of it, in which nothing is loaded any more. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
-                              int64_t tiles, int64_t slices, double outside, int64_t ranks,
-                              int64_t groups, double idle, double *last)
+                              int64_t tiles, int64_t slices, double outside,
+                              const struct launch_shape *shape, double idle, double *last)
 {
+    int64_t ranks = kernel->algorithm == PTXMM_SPLIT ? shape->cluster : 1; // that add up a tile's parts
+    int64_t groups = shape->groups;
     // What an SM loads a cycle is more where others have nothing to load.
     double rate = timing->sm_bytes * (1 + timing->sm_alone * idle);
+    if (kernel->algorithm == PTXMM_MULTICAST && shape->cluster > 1)
+        rate *= 1 - (1 - idle) * (shape->cluster > 2 ? LARGER_CLUSTER
+                                  : shape->rows == 1 ? PAIR_IN_ROW
+                                                     : PAIR_IN_COLUMN);
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
     struct ptxmm_model model = {
         .tiles = tiles,
         .slices = slices,
         .stages = (int)kernel->stages,
-        .accumulators =
-            kernel->algorithm == PTXMM_COOPERATIVE || kernel->algorithm == PTXMM_SPLIT ? 1 : 2,
+        .accumulators = has_one_tile(kernel) ? 1 : 2,
         .issue = larger(timing->issue, slot_bytes(kernel) / rate) +
                  timing->second * (storing_warpgroups(kernel) - 1) +
                  timing->outside * outside,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead +
+               (kernel->algorithm == PTXMM_MULTICAST ? MULTICAST_SLICE : 0) +
                (!kernel->promotion                       ? 0
                 : kernel->algorithm == PTXMM_SPLIT ? timing->split_promote
                                                    : timing->promote),
@@ -258,7 +312,10 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
                                (ranks > 1 ? 2 : 1)
                          : 0) +
                     (ranks > 1 ? timing->exchange : 0) +
-                    (groups > 1 ? timing->group * (double)groups : 0),
+                    (groups == 1 ? 0
+                     : kernel->algorithm == PTXMM_SPLIT
+                         ? timing->group * (double)groups
+                         : timing->meet + timing->meet_element * kernel->tile_m * kernel->tile_n),
     };
     struct ptxmm_model_result result;
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
@@ -287,23 +344,47 @@ static double operand_bytes(const struct ptxmm_problem *problem, char which)
            (extent.apart ? (double)extent.matrices : 1);
 }
 
+/* Tiles that are in work at one time, as rows and columns. */
+struct work {
+    int64_t rows, columns;
+};
+
+static struct work work_at_a_time(const struct ptxmm_problem *problem,
+                                  const struct ptxmm_kernel_info *kernel,
+                                  const struct launch_shape *shape, int64_t clusters)
+{
+    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
+            tiles_n = ceil_div(problem->n, kernel->tile_n);
+    struct work work;
+    if (kernel->algorithm == PTXMM_MULTICAST) {
+        // Clusters follow one another along the shorter side of D.
+        int64_t columns = shape->cluster / shape->rows;
+        int64_t down = ceil_div(tiles_m, shape->rows), across = ceil_div(tiles_n, columns);
+        int64_t side = smaller(smaller(down, across), clusters);
+        int64_t other = ceil_div(clusters, side);
+        work.rows = smaller((down <= across ? side : other) * shape->rows, tiles_m);
+        work.columns = smaller((down <= across ? other : side) * columns, tiles_n);
+    } else {
+        work.rows = timing_raster(kernel, tiles_m, clusters);
+        work.columns = smaller(ceil_div(clusters, work.rows), tiles_n);
+    }
+    return work;
+}
+
 /* Bytes that must come from memory: A and B once if the L2 holds on to one product's, else once for
  * every wave of tiles. */
 static double dram_bytes(const struct timing *timing, const struct ptxmm_device *device,
                          const struct ptxmm_problem *problem,
-                         const struct ptxmm_kernel_info *kernel, int64_t tiles, int64_t ctas,
-                         double inputs, double outputs)
+                         const struct ptxmm_kernel_info *kernel, const struct work *work,
+                         double waves, double inputs, double outputs)
 {
     double k_bytes = (double)problem->k * element_bits(kernel->a) / 8;
     double of_one = ((double)problem->m + (double)problem->n) * k_bytes;
     if (of_one <= timing->l2 * (double)device->l2_bytes)
         return inputs + outputs;
-    int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
-            tiles_n = ceil_div(problem->n, kernel->tile_n);
-    int64_t rows = timing_raster(kernel, tiles_m, ctas),
-            columns = smaller(ceil_div(ctas, rows), tiles_n);
-    double wave = ((double)rows * kernel->tile_m + (double)columns * kernel->tile_n) * k_bytes;
-    return larger(inputs, wave * (double)tiles / (double)ctas) + outputs;
+    double wave =
+        ((double)work->rows * kernel->tile_m + (double)work->columns * kernel->tile_n) * k_bytes;
+    return larger(inputs, wave * waves) + outputs;
 }
 
 /* Two bounds that overlap, but not perfectly: the larger, and up to a twelfth more where they are
@@ -330,11 +411,12 @@ static int64_t sms_of(const struct ptxmm_device *device, const struct ptxmm_prob
     return budget > 0 ? smaller(budget, device->sm_count) : device->sm_count;
 }
 
-/* Rows of a slice of A or B that lie outside of the matrix, on average. */
-static double rows_outside(int64_t rows, uint32_t tile)
+/* Rows of a slice of A or B that lie outside of the matrix, on average: the last tile is moved back to
+ * end with the matrix, unless it is the only one, or C is added. */
+static double rows_outside(int64_t rows, uint32_t tile, int moves)
 {
     int64_t tiles = ceil_div(rows, tile);
-    return tiles ? (double)(tiles * tile - rows) / (double)tiles : 0;
+    return tiles && (tiles == 1 || !moves) ? (double)(tiles * tile - rows) / (double)tiles : 0;
 }
 
 /* The share of the highest clock, with tensor cores busy for this part of the time: power limits it
@@ -348,26 +430,32 @@ static double clock_share(const struct timing *timing, const struct ptxmm_kernel
     return timing->light_clock + (full - timing->light_clock) * load;
 }
 
-/* Do rows of this operand start between lines? Leading dimensions may be as large as can be. */
-static int off_line(const struct ptxmm_kernel_info *kernel, const struct ptxmm_problem *problem,
-                    char operand)
+/* The share of the fabric's rate that an operand's rows leave, by where they start. Leading dimensions
+ * may be as large as can be. */
+static double row_share(const struct ptxmm_kernel_info *kernel, const struct ptxmm_problem *problem,
+                        char operand)
 {
     int64_t ld = problem_extent(problem, operand).ld % (8 * LINE);
-    return ld * element_bits(kernel->a) / 8 % LINE != 0;
+    int64_t bytes = ld * element_bits(kernel->a) / 8;
+    return bytes % SECTOR ? OFF_SECTOR : bytes % LINE ? OFF_LINE : 1;
 }
 
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
-                       const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
+                       const struct ptxmm_problem *problem, const struct launch_shape *shape,
                        struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     int is_split = kernel->algorithm == PTXMM_SPLIT;
+    int is_multicast = kernel->algorithm == PTXMM_MULTICAST;
+    int64_t cluster = shape->cluster, groups = shape->groups;
+    int64_t columns = is_multicast ? cluster / shape->rows : 1;
     int64_t slices = ceil_div(problem->k, kernel->tile_k);
     int64_t batch = problem_batch(problem);
-    int64_t tiles =
-        batch * ceil_div(problem->m, kernel->tile_m) * ceil_div(problem->n, kernel->tile_n);
+    int64_t tiles = batch * timing_tiles(problem->m, kernel->tile_m, shape->rows) *
+                    timing_tiles(problem->n, kernel->tile_n, columns);
     candidate->tiles = tiles;
     candidate->cluster = cluster;
+    candidate->cluster_rows = shape->rows;
     candidate->groups = groups;
     // Counters, then the sums of all groups of all tiles in f32.
     candidate->workspace_bytes =
@@ -377,15 +465,16 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     // As many clusters as fit take ceil(tiles / clusters) rounds; no more clusters than fill those
     // rounds evenly. Idle SMs leave power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to
     // 1 % where the tiles are a power of two.
-    int64_t items = tiles * groups;
+    int64_t items = is_multicast ? tiles / cluster * groups : tiles * groups;
     int64_t clusters = clusters_at_a_time(sms_of(device, problem), cluster);
     int64_t rounds = ceil_div(items, clusters);
     clusters = ceil_div(items, rounds);
     candidate->waves = (double)items / (double)clusters;
     // With launch control the grid has a cluster for every tile, and the hardware runs as many at a
-    // time as fit.
-    candidate->ctas =
-        cluster * (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? tiles : clusters);
+    // time as fit; in multicast kernels a CTA has one tile.
+    candidate->ctas = kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL ? cluster * tiles
+                      : is_multicast                                    ? cluster * items
+                                                                        : cluster * clusters;
 
     double m = (double)problem->m, n = (double)problem->n, k = (double)problem->k;
     double inputs = operand_bytes(problem, 'a') + operand_bytes(problem, 'b');
@@ -396,30 +485,43 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     double highest = 1000.0 * device->clock_khz,
            bandwidth = (double)device->memory_bytes_per_second;
 
-    int64_t part = is_split ? ceil_div(slices, cluster * groups) : slices;
+    int64_t part = ceil_div(slices, is_split ? cluster * groups : groups);
+    int moves = kernels_target_arch(kernel->target) == 90 && problem->c.type == PTXMM_TYPE_NONE;
     double outside =
-        rows_outside(problem->m, kernel->tile_m) + rows_outside(problem->n, kernel->tile_n);
+        rows_outside(problem->m, kernel->tile_m, moves) + rows_outside(problem->n, kernel->tile_n, moves);
     double idle = 1 - (double)(clusters * cluster) / device->sm_count, last;
-    double cycles = pipeline_cycles(timing, kernel, rounds, part, outside, is_split ? cluster : 1,
-                                    groups, idle, &last);
+    // A CTA of a multicast kernel has one tile: nothing of the next one is loaded meanwhile.
+    double cycles = is_multicast ? (double)rounds * pipeline_cycles(timing, kernel, 1, part, outside,
+                                                                    shape, idle, &last) +
+                                       (double)(rounds - 1) * NEXT_CTA
+                                 : pipeline_cycles(timing, kernel, rounds, part, outside, shape,
+                                                   idle, &last);
     double busy = (double)(rounds * part) * slice_cycles(kernel) / cycles *
                   (double)(clusters * cluster) / device->sm_count;
     double clock = highest * clock_share(timing, kernel, busy);
     double compute = (cycles - last) / clock;
-    double memory = dram_bytes(timing, device, problem, kernel, items, clusters, inputs + again, outputs) /
+    struct work work = work_at_a_time(problem, kernel, shape, clusters);
+    double memory = dram_bytes(timing, device, problem, kernel, &work, candidate->waves,
+                               inputs + again, outputs) /
                     (timing->dram * bandwidth);
     double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
     if (is_split)
         loaded /= (double)cluster;
-    int off_lines = off_line(kernel, problem, 'a') || off_line(kernel, problem, 'b');
+    if (is_multicast)
+        loaded = (double)tiles * (double)slices * multicast_bytes(kernel, shape);
+    double rows_start =
+        smaller_share(row_share(kernel, problem, 'a'), row_share(kernel, problem, 'b'));
     // CTAs that load the same lines at the same time are served together; parts of K have nothing in
     // common.
-    double shared = is_split ? 1 / (1 + timing->scatter * (double)(cluster * groups - 1)) : 1;
-    double fabric = loaded / (timing->fabric * larger(SCATTERED, off_lines ? 0 : shared));
-    double start = timing->launch + (is_split ? timing->split_start : 0);
+    double parts = (double)(is_split ? cluster * groups : groups);
+    double shared = 1 / (1 + timing->scatter * (parts - 1));
+    double fabric = loaded / (timing->fabric * larger(SCATTERED, shared * rows_start));
+    double start = timing->launch + (is_split       ? timing->split_start
+                                     : is_multicast ? MULTICAST_START
+                                                    : 0);
     candidate->seconds =
         (start + last) / clock + together(compute, together(memory + timing->ramp, fabric));
-    int64_t sharing = is_split ? 1 : cluster; // SMs that multiply a slice together
+    int64_t sharing = is_split || is_multicast ? 1 : cluster; // SMs that multiply a slice together
     candidate->tensor_busy = (double)tiles * (double)sharing * (double)slices *
                              slice_cycles(kernel) / (device->sm_count * candidate->seconds * clock);
     candidate->compute_seconds = 2 * m * n * k * (double)batch /
@@ -440,26 +542,41 @@ void timing_predict_with(const struct timing *timing, const struct ptxmm_device 
     assert(timing);
     if (problem_is_empty(problem))
         return;
-    timing_predict_as(timing, device, problem, kernel->cluster, 1, candidate);
-    if (kernel->algorithm != PTXMM_SPLIT)
+    int is_multicast = kernel->algorithm == PTXMM_MULTICAST;
+    struct launch_shape shape = { kernel->cluster, 1, 1 };
+    timing_predict_as(timing, device, problem, &shape, candidate);
+    if (kernel->algorithm != PTXMM_SPLIT && !is_multicast)
         return;
 
-    // A split kernel takes the cluster size, and the groups that the workspace allows, that promise
-    // the least time. No part of K is left without a slice.
-    static const int64_t sizes[] = { 1, 2, 3, 4, 8 };
+    // Others take the cluster, and the groups that the workspace allows, that promise the least time.
+    // No part of K is left without a slice.
+    static const struct launch_shape split[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 3, 1, 0 }, { 4, 1, 0 }, { 8, 1, 0 } },
+                                     multicast[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 2, 2, 0 },
+                                                     { 4, 1, 0 }, { 4, 2, 0 }, { 4, 4, 0 },
+                                                     { 8, 1, 0 }, { 8, 2, 0 }, { 8, 4, 0 } };
     enum { MOST_GROUPS = 64 };
+    const struct launch_shape *shapes = is_multicast ? multicast : split;
+    size_t count = is_multicast ? sizeof multicast / sizeof multicast[0] : sizeof split / sizeof split[0];
     int64_t slices = ceil_div(problem->k, kernel->tile_k), sms = sms_of(device, problem);
     struct ptxmm_candidate best = *candidate;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         // More groups soon cost more than they bring: after a few that were no better, none is.
         double least = INFINITY;
         int64_t best_groups = 0;
+        shape = shapes[i];
         for (int64_t groups = 1; groups <= MOST_GROUPS && groups <= best_groups + 4; groups++) {
-            if (sizes[i] * groups > (slices > 0 ? slices : 1) || sizes[i] > sms)
+            int64_t parts = is_multicast ? groups : shape.cluster * groups;
+            if (parts > (slices > 0 ? slices : 1) || shape.cluster > sms)
                 break;
-            timing_predict_as(timing, device, problem, sizes[i], groups, candidate);
+            shape.groups = groups;
+            timing_predict_as(timing, device, problem, &shape, candidate);
+            int64_t counters = candidate->tiles * (is_multicast ? 2 : shape.cluster);
             if (groups > 1 && (candidate->workspace_bytes > problem->prefer.workspace_limit ||
-                               candidate->tiles * sizes[i] > PTXMM_WORKSPACE_COUNTERS / 4))
+                               counters > PTXMM_WORKSPACE_COUNTERS / 4))
+                break;
+            // Groups that wait for one another must all run at a time.
+            if (is_multicast && groups > 1 &&
+                candidate->ctas > shape.cluster * clusters_at_a_time(sms, shape.cluster))
                 break;
             if (candidate->seconds < least) {
                 least = candidate->seconds;

@@ -26,6 +26,8 @@ struct timing {
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
     double exchange;          /* [split]  adding a cluster's parts, beyond one part's epilogue */
     double group;             /* [split]  one more group: its sums written and read back */
+    double meet;              /* [meet]   multicast kernels: groups wait for one another, ... */
+    double meet_element;      /* [meet]   ... and per element of a tile, whose sums are written and read */
     double promote;           /* [fp8]    more tensor time of a slice whose sum is promoted, ... */
     double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
     double outside;           /* [fit]    to load a slice's row that lies outside of the matrix */
@@ -46,11 +48,21 @@ void timing_predict(const struct ptxmm_device *device, const struct ptxmm_proble
 void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
                          const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate);
 
-/* The same for a split kernel with this many CTAs a cluster and clusters a tile, instead of those that promise most; other
- * kernels have their own cluster and 1. The problem must not be empty. */
+/* How a kernel is launched that leaves it open. */
+struct launch_shape {
+    int64_t cluster; /* CTAs a cluster, ... */
+    int64_t rows;    /* ... in so many rows of tiles */
+    int64_t groups;  /* clusters that share K */
+};
+
+/* The same for a split or multicast kernel launched like this, instead of as promises most; other
+ * kernels have their own cluster, 1 and 1. The problem must not be empty. */
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
-                       const struct ptxmm_problem *problem, int64_t cluster, int64_t groups,
+                       const struct ptxmm_problem *problem, const struct launch_shape *shape,
                        struct ptxmm_candidate *candidate);
+
+/* Tiles of an operand's rows in whole clusters: a multiple of this many. */
+int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple);
 
 /* All constants, and those that a kernel is judged by; NULL: there are none. */
 const struct timing *timing_table(size_t *count);

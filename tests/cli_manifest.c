@@ -159,15 +159,23 @@ static void rows_agree(void **state)
         assert_true(number_at(kernel, "min_driver_version") >= 12000);
         assert_true(json_is_boolean(at(kernel, "deterministic")));
         assert_true(json_is_boolean(at(kernel, "batch_invariant")));
-        if (!strcmp(column[2], "split")) {
+        const int multicast = !strcmp(column[2], "multicast");
+        if (multicast || !strcmp(column[2], "split")) {
             char bytes[96];
             snprintf(bytes, sizeof bytes, "%d + batch * tiles_m * tiles_n * groups * %d", PTXMM_WORKSPACE_COUNTERS,
                      atoi(column[8]) * atoi(column[9]) * 4);
             assert_string_equal(text_at(kernel, "workspace.bytes"), bytes);
             assert_int_equal(number_at(kernel, "workspace.zero_bytes"), PTXMM_WORKSPACE_COUNTERS);
-            assert_non_null(strstr(text_at(kernel, "launch.cluster_choice"), "1 to 8"));
+            assert_non_null(strstr(text_at(kernel, "launch.cluster_choice"), multicast ? "1, 2, 4 or 8" : "1 to 8"));
+            assert_non_null(strstr(text_at(kernel, "workspace.limit"), multicast ? "tiles_n * 8" : "cluster * 4"));
+            assert_non_null(strstr(text_at(kernel, "precision.partials"), multicast ? "`groups` parts" : "cluster * groups"));
         } else
             assert_null(json_object_get(kernel, "workspace"));
+        if (multicast) {
+            assert_non_null(strstr(text_at(kernel, "launch.grid"), "tiles_n * groups, 1, 1], exactly"));
+            assert_non_null(strstr(text_at(kernel, "launch.cooperative"), "groups > 1"));
+        } else
+            assert_null(json_object_get(at(kernel, "launch"), "cooperative"));
     }
 }
 
@@ -194,6 +202,10 @@ static void maps_agree(void **state)
             assert_int_equal(json_integer_value(json_array_get(box, 0)), 128 / bytes);
             assert_int_equal(json_integer_value(json_array_get(box, 1)), outer);
             assert_int_equal(json_integer_value(json_array_get(box, 2)), 1);
+            if (operand < 2 && !strcmp(column[2], "multicast"))
+                assert_string_equal(text_at(map, "box_rows_divided_by"), operand ? "raster" : "cluster / raster");
+            else
+                assert_null(json_object_get(map, "box_rows_divided_by"));
             assert_string_equal(text_at(map, "swizzle"), "128B");
             assert_string_equal(text_at(map, "interleave"), "NONE");
         }

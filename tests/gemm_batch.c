@@ -16,8 +16,8 @@ struct batch_case {
     enum matrix_fill fill;
     int sm_budget;
     int64_t nan_matrix;   /* all of this matrix of A is NaN, if not 0: 1 is the first */
-    bool by_abi;          /* launched without the library, split kernels with ... */
-    uint32_t cluster, groups, clusters;
+    bool by_abi;          /* launched without the library, split and multicast kernels with ... */
+    uint32_t cluster, groups, clusters, rows;
     bool on_device;       /* alpha and beta are */
     int64_t workspace_limit;
 };
@@ -101,7 +101,8 @@ static bool make(struct batch_run *run, enum ptxmm_type wanted)
         .d = { .type = d, .ld = run->d.ld, .batch_stride = run->d.apart },
         .accumulate = gemm_accumulate(kernel_of_batch),
         .alpha_on_device = c->on_device, .beta_on_device = c->on_device,
-        .prefer = { .kernel = kernel_of_batch->name, .sm_budget = c->sm_budget, .workspace_limit = c->workspace_limit },
+        .prefer = { .kernel = kernel_of_batch->name, .sm_budget = gemm_budget(kernel_of_batch, c->sm_budget),
+                    .workspace_limit = c->workspace_limit },
     };
     return true;
 }
@@ -146,7 +147,8 @@ static bool by_abi(struct batch_run *run)
 {
     const struct batch_case *c = run->c;
     const struct ptxmm_kernel_info *k = kernel_of_batch;
-    const struct foreign_split split = { c->cluster, c->groups, c->clusters };
+    const struct foreign_split split = { c->cluster, c->groups, c->clusters, c->rows };
+    const bool splits = k->algorithm == PTXMM_SPLIT || k->algorithm == PTXMM_MULTICAST;
     const struct gemm_case single = { .kernel = k, .m = c->m, .n = c->n, .k = c->k };
     struct gemm_run foreign = {
         .c = &single, .a = stack_at(&run->a, 0), .b = stack_at(&run->b, 0), .cm = stack_at(&run->cm, 0),
@@ -154,12 +156,10 @@ static bool by_abi(struct batch_run *run)
         .apart_c = run->cm.apart, .apart_d = run->d.apart,
     };
     CUresult launched;
-    const int64_t tiles = c->batch * ((c->m + k->tile_m - 1) / k->tile_m) * ((c->n + k->tile_n - 1) / k->tile_n);
-    if (c->groups > 1 && !make_workspace(run, PTXMM_WORKSPACE_COUNTERS + tiles * c->groups * k->tile_m * k->tile_n * 4))
-        return false;
+    if (!make_workspace(run, splits ? foreign_workspace(k, c->m, c->n, c->batch, &split) : 0)) return false;
     foreign.arguments = arguments_of(run);
     foreign.at_workspace.address = run->workspace;
-    if (!foreign_launch(&topic_rig, &foreign, FOREIGN_NONE, k->algorithm == PTXMM_SPLIT ? &split : NULL, &launched))
+    if (!foreign_launch(&topic_rig, &foreign, FOREIGN_NONE, splits ? &split : NULL, &launched))
         return failed(run, foreign.error);
     return gpu_ok(&topic_rig.gpu, launched, "cuLaunchKernelEx") || failed(run, topic_rig.gpu.error);
 }
@@ -294,15 +294,18 @@ void topic_batches(void **state)
         { 5, 8, 24, 7, SHARED, SHARED, BEHIND, BEHIND, 0, 1, 0, FILL_NORMAL, .sm_budget = 1, .nan_matrix = 0 },
         /* by the ABI: three coordinates, two strides */
         { tm + 1, 70, tk + 8, 3, BEHIND, BEHIND, BEHIND, BEHIND, 1, 1, 2, ints, .nan_matrix = 0, .by_abi = true,
-          .cluster = 2, .groups = 1 },
+          .cluster = 2, .groups = 1, .rows = 2 },
         { 30, tn + 5, 3 * tk, 4, SHARED, BESIDE, BESIDE, BESIDE, 0, 1, 1, ints, .nan_matrix = 0, .by_abi = true,
-          .cluster = 1, .groups = 1, .clusters = 0 },
-        /* split: tiles of several matrices in one workspace, fewer clusters than parts */
+          .cluster = 1, .groups = 1, .clusters = 0, .rows = 1 },
+        /* split: tiles of several matrices in one workspace, fewer clusters than parts; multicast: a column of nothing but padding */
         { tm, tn + 1, 6 * tk, 3, BEHIND, BEHIND, BEHIND, BEHIND, 0, 1, 1, ints, .nan_matrix = 0, .by_abi = true,
-          .cluster = 2, .groups = 3, .clusters = 4 },
+          .cluster = 2, .groups = 3, .clusters = 4, .rows = 1 },
+        /* multicast: squares, most of each outside */
+        { tm - 1, tn, 3 * tk - 8, 3, BEHIND, BEHIND, SHARED, BEHIND, 0, 1, 1, FILL_NORMAL, .nan_matrix = 0, .by_abi = true,
+          .cluster = 4, .groups = 2, .rows = 2 },
     };
-    /* Without K over groups the last one is an ordinary launch once more. */
-    try_all(cases, LENGTH(cases) - (k->algorithm != PTXMM_SPLIT));
+    /* Without K over groups the last ones are ordinary launches once more. */
+    try_all(cases, LENGTH(cases) - (k->algorithm == PTXMM_MULTICAST ? 0 : k->algorithm == PTXMM_SPLIT ? 1 : 2));
     if (!topic_rig.full) return;
     const struct batch_case many[] = {
         { 512, 512, 512, 64, BEHIND, BEHIND, BEHIND, BEHIND, 0, 1, 0, FILL_NORMAL, .nan_matrix = 0 },

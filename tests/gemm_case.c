@@ -177,6 +177,11 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
     return text;
 }
 
+int gemm_budget(const struct ptxmm_kernel_info *kernel, int budget)
+{
+    return kernel->algorithm == PTXMM_MULTICAST ? 0 : budget;
+}
+
 static int64_t choose(uint64_t key, uint64_t counter, const int64_t *list, size_t count)
 {
     return list[random_range(key, counter, 0, (int64_t)count - 1)];
@@ -230,6 +235,11 @@ void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c)
         .constant_b = (int)random_range(key, 24, 0, 1),
     };
     c->with_c = c->beta != 0;
+    /* Groups, from a K that is worth them. */
+    if ((kernel->algorithm == PTXMM_SPLIT || kernel->algorithm == PTXMM_MULTICAST) && random_range(key, 23, 0, 1)) {
+        c->workspace_limit = 64 << 20;
+        if (random_range(key, 24, 0, 1)) c->k = random_range(key, 25, ring, 8 * ring);
+    }
     if (c->k && random_range(key, 16, 0, 7) == 0) c->nan_row = random_range(key, 17, 1, c->m);
     if (c->k && random_range(key, 18, 0, 7) == 0) c->inf_at = random_range(key, 19, 1, c->m * c->k);
 }
@@ -354,7 +364,7 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .accumulate = gemm_accumulate(c->kernel),
         .alpha_on_device = alpha_there,
         .beta_on_device = beta_there,
-        .prefer = { .kernel = c->kernel->name, .sm_budget = c->sm_budget,
+        .prefer = { .kernel = c->kernel->name, .sm_budget = gemm_budget(c->kernel, c->sm_budget),
                     .no_programmatic_launch = c->no_programmatic_launch, .workspace_limit = c->workspace_limit },
     };
     struct ptxmm_error error;

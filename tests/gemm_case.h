@@ -74,6 +74,10 @@ enum ptxmm_type gemm_type_a(const struct gemm_case *c);
 enum ptxmm_type gemm_type_b(const struct gemm_case *c);
 enum ptxmm_type gemm_type_d(const struct gemm_case *c);
 
+/* The budget of SMs for this kernel: multicast kernels, whose CTAs have a tile each, are not taken for more tiles than SMs, and have
+ * none. */
+int gemm_budget(const struct ptxmm_kernel_info *kernel, int budget);
+
 /* What a problem must ask for to get this kernel. */
 enum ptxmm_accumulate gemm_accumulate(const struct ptxmm_kernel_info *kernel);
 
@@ -134,17 +138,36 @@ uint64_t gemm_digest(const struct gemm_run *run);
 /* ---- gemm_foreign.c: a launch by the ABI alone ---- */
 
 /* What a foreign runtime may do wrong. */
-enum foreign_mistake { FOREIGN_NONE, FOREIGN_ABI_VERSION, FOREIGN_SHARED_MEMORY, FOREIGN_THREADS, FOREIGN_MISTAKES };
+enum foreign_mistake {
+    FOREIGN_NONE,
+    FOREIGN_ABI_VERSION,
+    FOREIGN_SHARED_MEMORY,
+    FOREIGN_THREADS,
+    /* with multicast kernels alone: */
+    FOREIGN_RASTER,       /* clusters of 3 rows, ... */
+    FOREIGN_CLUSTER,      /* ... of 3 CTAs, ... */
+    FOREIGN_TALL,         /* ... of fewer CTAs than rows */
+    FOREIGN_TILES_M,      /* rows of tiles that are no whole clusters, ... */
+    FOREIGN_TILES_N,      /* ... columns */
+    FOREIGN_GRID,         /* more CTAs than tiles */
+    FOREIGN_MISTAKES
+};
 const char *foreign_name(enum foreign_mistake mistake);
+bool foreign_can(enum foreign_mistake mistake, const struct ptxmm_kernel_info *kernel);
 
-/* What a launch of a split kernel is free to choose. */
+/* What a launch of a split or multicast kernel is free to choose. */
 struct foreign_split {
     uint32_t cluster, groups;
-    uint32_t clusters; /* in the grid; 0: one for every part of a tile, as far as they fit */
+    uint32_t clusters; /* split: in the grid; 0: one for every part of a tile, as far as they fit */
+    uint32_t rows;     /* multicast: of tiles in a cluster */
 };
 
+/* Bytes of workspace that such a launch needs; 0: none. */
+int64_t foreign_workspace(const struct ptxmm_kernel_info *kernel, int64_t m, int64_t n, int64_t batch,
+                          const struct foreign_split *split);
+
 /* Launches the prepared run's kernel as ptxmm_abi.h describes, without the library: image, tensor maps, argument
- * block and launch are made here. `split` is for split kernels, NULL: one CTA a tile. *launched is the launch call's
+ * block and launch are made here. `split` is for split and multicast kernels, NULL: one CTA a tile. *launched is the launch call's
  * result; what the kernel reports comes with the next synchronisation. */
 bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake mistake,
                     const struct foreign_split *split, CUresult *launched);

@@ -214,6 +214,7 @@ void topic_foreign(void **state)
     pid_t children[FOREIGN_MISTAKES] = { 0 };
     fflush(stdout);
     for (int i = 1; i < FOREIGN_MISTAKES; i++) {
+        if (!foreign_can((enum foreign_mistake)i, kernel)) continue;
         char self[] = "kernels", option[] = "--foreign", mistake[32], name[128];
         char *const arguments[] = { self, option, mistake, name, NULL };
         snprintf(mistake, sizeof mistake, "%s", foreign_name((enum foreign_mistake)i));
@@ -221,6 +222,7 @@ void topic_foreign(void **state)
         if (posix_spawn(&children[i], "/proc/self/exe", NULL, NULL, arguments, environ)) children[i] = 0;
     }
     for (int i = 1; i < FOREIGN_MISTAKES; i++) {
+        if (!foreign_can((enum foreign_mistake)i, kernel)) continue;
         static const char *const verdicts[] = { "", "went unnoticed", "could not be tried" };
         int status = 0;
         const bool ended = children[i] && waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status);

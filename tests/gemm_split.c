@@ -1,5 +1,6 @@
-/* gemm_split.c -- topics about split kernels: K over the CTAs of a cluster, and over groups of clusters that share a workspace.
- * Clusters and groups are chosen in two ways: by the ABI, where any choice must be right, and by the library's plans. */
+/* gemm_split.c -- topics about split and multicast kernels: K over the CTAs of a cluster, or loads shared by them, and K over groups of
+ * clusters that share a workspace. Clusters and groups are chosen in two ways: by the ABI, where any choice must be right, and by the
+ * library's plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +11,7 @@
 static bool launch_split(const struct gemm_case *c, const struct foreign_split *split, uint32_t promises)
 {
     struct gemm_case exact = *c;
-    const struct ptxmm_kernel_info *kernel = c->kernel;
-    const int64_t tiles = ((c->m + kernel->tile_m - 1) / kernel->tile_m) * ((c->n + kernel->tile_n - 1) / kernel->tile_n);
-    if (split->groups > 1)
-        exact.workspace_bytes =
-            PTXMM_WORKSPACE_COUNTERS + tiles * split->groups * kernel->tile_m * kernel->tile_n * (int64_t)sizeof(float);
+    exact.workspace_bytes = foreign_workspace(c->kernel, c->m, c->n, 1, split);
     struct gemm_run run;
     CUresult launched = CUDA_SUCCESS;
     char text[600];
@@ -23,8 +20,8 @@ static bool launch_split(const struct gemm_case *c, const struct foreign_split *
     ok = ok && foreign_launch(&topic_rig, &run, FOREIGN_NONE, split, &launched) &&
          gpu_ok(&topic_rig.gpu, launched, "cuLaunchKernelEx") && gemm_fetch(&topic_rig, &run) && gemm_judge(&topic_rig, &run);
     if (!ok)
-        print_message("    %s\n        clusters of %u, %u groups, %u clusters, promises %u: %s%s\n",
-                      gemm_describe(c, text, sizeof text), split->cluster, split->groups, split->clusters, promises,
+        print_message("    %s\n        clusters of %u in %u rows, %u groups, %u clusters, promises %u: %s%s\n",
+                      gemm_describe(c, text, sizeof text), split->cluster, split->rows, split->groups, split->clusters, promises,
                       run.error, topic_rig.gpu.error);
     gemm_release(&topic_rig, &run);
     return ok;
@@ -33,14 +30,13 @@ static bool launch_split(const struct gemm_case *c, const struct foreign_split *
 static const struct ptxmm_kernel_info *begin_split(void **state)
 {
     const struct ptxmm_kernel_info *kernel = topic_begin_once(state);
-    if (kernel->algorithm != PTXMM_SPLIT) topic_skip("the kernel does not split K");
+    if (kernel->algorithm != PTXMM_SPLIT && kernel->algorithm != PTXMM_MULTICAST) topic_skip("the kernel does not split K");
     return kernel;
 }
 
-void topic_clusters(void **state)
+static void split_clusters(const struct ptxmm_kernel_info *kernel)
 {
     static const uint32_t sizes[] = { 1, 2, 3, 4, 8, 5, 6, 7 };
-    const struct ptxmm_kernel_info *kernel = begin_split(state);
     const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k;
     const struct {
         int64_t m, n, k;
@@ -62,7 +58,7 @@ void topic_clusters(void **state)
             struct gemm_case c = topic_case(kernel, shapes[j].m, shapes[j].n, shapes[j].k, FILL_SMALL_INT);
             c.beta = shapes[j].beta;
             c.with_c = c.beta != 0;
-            const struct foreign_split split = { sizes[i], shapes[j].groups, shapes[j].clusters };
+            const struct foreign_split split = { sizes[i], shapes[j].groups, shapes[j].clusters, 0 };
             static const uint32_t promises[] = { 0, PTXMM_FLAG_CONSTANT_B, PTXMM_FLAG_CONSTANT_A,
                                                  PTXMM_FLAG_CONSTANT_A | PTXMM_FLAG_CONSTANT_B };
             ok = launch_split(&c, &split, promises[(i + j / 2) % 4]);
@@ -70,6 +66,53 @@ void topic_clusters(void **state)
             for (int p = 0; ok && topic_rig.full && p < 4; p++) ok = launch_split(&c, &split, promises[p]);
         }
     assert_true(ok);
+}
+
+/* Every rectangle of tiles that a cluster may be, with fewer tiles than it has and more. */
+static void multicast_clusters(const struct ptxmm_kernel_info *kernel)
+{
+    const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k, stages = kernel->stages;
+    const struct {
+        int64_t m, n, k;
+        uint32_t groups;
+        float alpha, beta;
+    } shapes[] = {
+        { tm + 1, tn + 5, tk + 3, 1, 1, 2 },              /* edges behind a tile ... */
+        { tm - 1, tn - 3, 1, 1, 1, 0 },                   /* ... and within it; one product */
+        { tm + 1, 2 * tn + 1, 3 * tk - 1, 2, -2, 0 },     /* parts of K of unequal length, shorter than the ring */
+        { 17, tn - 1, 2 * tk + 1, 5, 1, 1 },              /* ... and none for two groups */
+        { tm, tn + 1, 0, 3, 1, 1 },                       /* no product at all */
+        { 2, 9, (stages + 1) * tk, 1, 1, 0 },             /* the ring goes round ... */
+        { tm, tn, (2 * stages + 3) * tk + 5, 2, 1, 0 },   /* ... in every group */
+        { tm + 2, tn - 1, 2 * tk, 2, 0, -1 },             /* alpha 0 */
+        { 1, 1, 40 * tk, 40, 1, 0 },                      /* more groups than are added at a time */
+    };
+    bool ok = true;
+    size_t turn = 0;
+    for (uint32_t cluster = 1; cluster <= 8; cluster *= 2)
+        for (uint32_t rows = 1; rows <= cluster; rows *= 2, turn++)
+            for (size_t j = 0; ok && j < LENGTH(shapes); j++) {
+                const struct foreign_split split = { cluster, shapes[j].groups, 0, rows };
+                if (cluster * split.groups > 80) continue; /* they must all fit the device at a time */
+                if (!topic_rig.full && (turn + j) % 2) continue;
+                struct gemm_case c = topic_case(kernel, shapes[j].m, shapes[j].n, shapes[j].k, FILL_SMALL_INT);
+                c.alpha = shapes[j].alpha;
+                c.beta = shapes[j].beta;
+                c.with_c = c.beta != 0;
+                ok = launch_split(&c, &split, turn % 2 ? PTXMM_FLAG_CONSTANT_B : 0);
+                c.fill = FILL_NORMAL;
+                if (ok && topic_rig.full) ok = launch_split(&c, &split, 0);
+            }
+    assert_true(ok);
+}
+
+void topic_clusters(void **state)
+{
+    const struct ptxmm_kernel_info *kernel = begin_split(state);
+    if (kernel->algorithm == PTXMM_MULTICAST)
+        multicast_clusters(kernel);
+    else
+        split_clusters(kernel);
 }
 
 /* ---- groups as the library chooses them ------------------------------------------------------------------------ */
@@ -89,8 +132,9 @@ struct gemm_case topic_grouped_case(const struct ptxmm_kernel_info *kernel)
         struct ptxmm_candidate best;
         struct ptxmm_error error;
         size_t count;
-        problem.k = slices * kernel->tile_k + 8;
+        problem.k = slices * kernel->tile_k + 16;
         if (ptxmm_select(&topic_rig.device, &problem, &best, 1, &count, &error)) fail_msg("%s", error.text);
+        if (best.reason != PTXMM_REASON_NONE) fail_msg("%s", ptxmm_reason_text(best.reason));
         if (best.groups == 1) continue;
         struct gemm_case c = topic_case(kernel, problem.m, problem.n, problem.k, FILL_SMALL_INT);
         c.workspace_limit = MOST_WORKSPACE;
@@ -202,7 +246,7 @@ static bool replay(const struct gemm_run *first, const struct gemm_case *c)
 void topic_groups(void **state)
 {
     const struct ptxmm_kernel_info *kernel = begin_split(state);
-    if (!topic_rig.full)
+    if (!topic_rig.full && kernel->algorithm == PTXMM_SPLIT)
         topic_skip("the library takes groups from a K that is too long here; the topic clusters launches them by the ABI");
     struct gemm_case c = topic_grouped_case(kernel);
     struct gemm_run first = { 0 };
