@@ -295,7 +295,7 @@ PTXMM_API enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *prob
     X(NOT_ASKED, 13, "another kernel was asked for by name")                                                     \
     X(DRIVER, 14, "the driver is too old for the kernel")                                                        \
     X(IMAGE, 15, "the kernel's image is missing or damaged")                                                     \
-    X(CLUSTER, 16, "the device has fewer SMs than one cluster")
+    X(CLUSTER, 16, "too few SMs for the CTAs that must run at a time")
 
 enum ptxmm_reason {
 #define PTXMM_REASON_ENUM(name, value, text) PTXMM_REASON_##name = value,
@@ -306,8 +306,8 @@ enum ptxmm_reason {
 PTXMM_API const char *ptxmm_reason_name(enum ptxmm_reason reason); /* "ALIGNMENT" */
 PTXMM_API const char *ptxmm_reason_text(enum ptxmm_reason reason);
 
-/* One kernel's verdict. `field` names the member of struct ptxmm_problem or struct ptxmm_device ("a.ld", "arch"). `has` and
- * `needs` are numbers; for types, layouts and modes they are the enum values. For ALIGNMENT `has` is in bytes and `needs` is the
+/* One kernel's verdict. `field` names the member of struct ptxmm_problem or struct ptxmm_device ("a.ld", "arch"); "clusters" are
+ * those that run at a time and those that must. `has` and `needs` are numbers; for types, layouts and modes they are the enum values. For ALIGNMENT `has` is in bytes and `needs` is the
  * multiple. */
 struct ptxmm_candidate {
     const struct ptxmm_kernel_info *kernel;

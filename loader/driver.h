@@ -32,7 +32,9 @@
     X(LaunchKernelEx, cuLaunchKernelEx)
 
 /* Used where the library has them; the member is NULL where it has not. */
-#define DRIVER_OPTIONAL_CALLS(X) X(CtxGetDevResource, cuCtxGetDevResource)
+#define DRIVER_OPTIONAL_CALLS(X)              \
+    X(CtxGetDevResource, cuCtxGetDevResource) \
+    X(OccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters)
 
 struct driver {
     void *library;

@@ -70,21 +70,51 @@ static const struct ptxmm_candidate *first_of(const struct ptxmm_candidate *cand
     return &candidates[0];
 }
 
+/* Do the groups of this candidate's clusters wait for one another? Then all must run at a time. */
+static int waits_for_others(const struct ptxmm_candidate *candidate)
+{
+    return candidate->kernel->algorithm == PTXMM_MULTICAST && candidate->groups > 1;
+}
+
+/* Clusters of this candidate that the current context holds at a time. A driver that cannot say lets
+ * all of them pass: it will refuse the launch. */
+static int64_t clusters_that_fit(const struct ptxmm *mm, CUfunction function,
+                                 const struct ptxmm_candidate *candidate)
+{
+    CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+    cluster.value.clusterDim.x = (unsigned)candidate->cluster;
+    cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+    const CUlaunchConfig config = {
+        .gridDimX = (unsigned)candidate->ctas,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = candidate->kernel->threads,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = candidate->kernel->shared_bytes,
+        .attrs = &cluster,
+        .numAttrs = 1,
+    };
+    int count;
+    if (!mm->driver.OccupancyMaxActiveClusters ||
+        mm->driver.OccupancyMaxActiveClusters(&count, function, &config))
+        return INT64_MAX;
+    return count;
+}
+
 /* The caller's choice, or the fastest kernel, that can be loaded. One that cannot, because of its
  * image, is passed over; what was wrong with it goes to the log, and to *error if there is no
- * other. */
+ * other. So is one of whose clusters too few run at a time. */
 static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_problem *problem,
                                 const struct ptxmm_device *device, CUdevice handle,
                                 struct ptxmm_error *error)
 {
     struct ptxmm *mm = plan->mm;
     struct ptxmm_candidate candidates[KERNEL_COUNT];
-    enum ptxmm_reason except[KERNEL_COUNT];
+    struct select_except except[KERNEL_COUNT] = { { .reason = PTXMM_REASON_NONE } };
     struct ptxmm_error first = { .status = PTXMM_OK };
     const struct ptxmm_kernel_info *choice =
         problem->prefer.kernel ? NULL : choices_find(&mm->choices, device, problem);
-    for (size_t i = 0; i < KERNEL_COUNT; i++)
-        except[i] = PTXMM_REASON_NONE;
     for (;;) {
         select_judge(device, problem, except, candidates);
         const struct ptxmm_candidate *best = first_of(candidates, choice);
@@ -96,11 +126,18 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
                                        ? PTXMM_ERROR_DRIVER_TOO_OLD
                                        : image_function(mm, index, handle, &plan->function, &why);
         if (status == PTXMM_OK) {
-            plan->info.candidate = *best;
-            return PTXMM_OK;
+            int64_t needs = best->ctas / best->cluster,
+                    has = waits_for_others(best) ? clusters_that_fit(mm, plan->function, best) : needs;
+            if (has >= needs) {
+                plan->info.candidate = *best;
+                return PTXMM_OK;
+            }
+            except[index] = (struct select_except){ PTXMM_REASON_CLUSTER, "clusters", has, needs };
+            continue;
         }
         if (status == PTXMM_ERROR_DRIVER_TOO_OLD) {
-            except[index] = PTXMM_REASON_DRIVER;
+            except[index] = (struct select_except){ PTXMM_REASON_DRIVER, "driver", mm->driver.version,
+                                                    best->kernel->min_driver };
             continue;
         }
         if (status != PTXMM_ERROR_IMAGE) {
@@ -109,7 +146,7 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
             return status;
         }
         pack_log(mm, "passed over: %s", why.text);
-        except[index] = PTXMM_REASON_IMAGE;
+        except[index] = (struct select_except){ PTXMM_REASON_IMAGE, "image", 0, 1 };
         if (first.status == PTXMM_OK)
             first = why;
     }
@@ -244,7 +281,7 @@ static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *pro
         attribute->value.clusterDim.z = 1;
         attribute++;
     }
-    if (kernel->algorithm == PTXMM_MULTICAST && candidate->groups > 1) {
+    if (waits_for_others(candidate)) {
         attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE; // its CTAs wait for one another
         attribute->value.cooperative = 1;
         attribute++;

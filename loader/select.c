@@ -100,8 +100,14 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
                         ".%" PRId64 " or newer",
                         name, has / 1000, has % 1000 / 10, needs / 1000, needs % 1000 / 10);
     case PTXMM_REASON_CLUSTER:
-        return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64
-                        ", the size of a cluster", name, field, has, needs);
+        if (!strcmp(field, "sm_count"))
+            return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64
+                            ", the size of a cluster", name, field, has, needs);
+        if (!strcmp(field, "clusters"))
+            return snprintf(text, size, "%s: %" PRId64 " clusters run at a time, must be %" PRId64
+                            ", which wait for one another", name, has, needs);
+        return snprintf(text, size, "%s: %s is %" PRId64 ", must be at least %" PRId64
+                        ", a CTA for each tile", name, field, has, needs);
     case PTXMM_REASON_IMAGE:
         return snprintf(text, size, "%s: its image is missing or damaged", name);
     case PTXMM_REASON_ACCUMULATE:
@@ -270,6 +276,8 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     int64_t most_tiles = most_size;
     if (kernel->schedule == PTXMM_SCHEDULE_LAUNCH_CONTROL)
         most_tiles /= kernel->cluster;
+    if (kernel->algorithm == PTXMM_MULTICAST)
+        most_tiles /= 8; // they are rounded up to whole clusters
     int64_t tiles_m = ceil_div(problem->m, kernel->tile_m),
             tiles_n = ceil_div(problem->n, kernel->tile_n);
     if (tiles_m > 0 && tiles_n > most_tiles / tiles_m)
@@ -306,14 +314,28 @@ static int reject_sizes(struct ptxmm_candidate *candidate, const struct ptxmm_pr
     return 0;
 }
 
+/* A CTA of a multicast kernel has one tile, and no tile waits for an SM that the budget allows. */
+static void reject_budget(struct ptxmm_candidate *candidate, const struct ptxmm_device *device,
+                          int64_t budget)
+{
+    int64_t ctas = candidate->ctas;
+    if (candidate->kernel->algorithm != PTXMM_MULTICAST || budget == 0 ||
+        budget >= device->sm_count || ctas <= budget)
+        return;
+    *candidate = (struct ptxmm_candidate){ .kernel = candidate->kernel };
+    reject(candidate, PTXMM_REASON_CLUSTER, "prefer.sm_budget", budget, ctas);
+}
+
 static void judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
                   struct ptxmm_candidate *candidate)
 {
     if (!reject_device(candidate, device) && !reject_preferences(candidate, &problem->prefer) &&
         !reject_kind(candidate, problem) && !reject_types(candidate, problem) &&
         !reject_accumulate(candidate, problem) && !reject_layouts(candidate, problem) &&
-        !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem))
+        !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem)) {
         timing_predict(device, problem, candidate);
+        reject_budget(candidate, device, problem->prefer.sm_budget);
+    }
 }
 
 static int is_before(const struct ptxmm_candidate *a, const struct ptxmm_candidate *b)
@@ -324,15 +346,18 @@ static int is_before(const struct ptxmm_candidate *a, const struct ptxmm_candida
 }
 
 void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                  const enum ptxmm_reason *except, struct ptxmm_candidate candidates[KERNEL_COUNT])
+                  const struct select_except *except,
+                  struct ptxmm_candidate candidates[KERNEL_COUNT])
 {
     for (size_t i = 0; i < KERNEL_COUNT; i++) {
         struct ptxmm_candidate candidate = { .kernel = ptxmm_kernel(i) };
         judge(device, problem, &candidate);
-        if (except && except[i] && candidate.reason == PTXMM_REASON_NONE)
-            candidate = (struct ptxmm_candidate){
-                .kernel = ptxmm_kernel(i), .reason = except[i], .field = "image", .needs = 1
-            };
+        if (except && except[i].reason && candidate.reason == PTXMM_REASON_NONE)
+            candidate = (struct ptxmm_candidate){ .kernel = ptxmm_kernel(i),
+                                                  .reason = except[i].reason,
+                                                  .field = except[i].field,
+                                                  .has = except[i].has,
+                                                  .needs = except[i].needs };
         size_t at = i; // insertion keeps the pack's order among equals
         for (; at > 0 && is_before(&candidate, &candidates[at - 1]); at--)
             candidates[at] = candidates[at - 1];
@@ -382,7 +407,7 @@ static void list_targets(char *text, size_t size)
 }
 
 /* How far a kernel came before it was rejected: the order of judge(). */
-static int progress(enum ptxmm_reason reason)
+static int progress(const struct ptxmm_candidate *candidate)
 {
     static const enum ptxmm_reason order[] = {
         PTXMM_REASON_ARCHITECTURE, PTXMM_REASON_SHARED_MEMORY, PTXMM_REASON_CLUSTER,
@@ -392,8 +417,12 @@ static int progress(enum ptxmm_reason reason)
         PTXMM_REASON_ALIGNMENT,    PTXMM_REASON_WORKSPACE,     PTXMM_REASON_DRIVER,
         PTXMM_REASON_IMAGE,
     };
+    const int stages = sizeof order / sizeof order[0];
+    // That a cluster does not fit at all shows at once, that some of many do not comes last.
+    if (candidate->reason == PTXMM_REASON_CLUSTER && strcmp(candidate->field, "sm_count"))
+        return stages;
     int stage = 0;
-    while (stage < (int)(sizeof order / sizeof order[0]) && order[stage] != reason)
+    while (stage < stages && order[stage] != candidate->reason)
         stage++;
     return stage;
 }
@@ -416,7 +445,7 @@ enum ptxmm_status select_none_usable(const struct ptxmm_device *device,
     const struct ptxmm_candidate *order[KERNEL_COUNT];
     for (size_t i = 0; i < KERNEL_COUNT; i++) {
         size_t at = i;
-        for (; at > 0 && progress(order[at - 1]->reason) < progress(candidates[i].reason); at--)
+        for (; at > 0 && progress(order[at - 1]) < progress(&candidates[i]); at--)
             order[at] = order[at - 1];
         order[at] = &candidates[i];
     }

@@ -4,11 +4,18 @@
 
 #include "kernels.h"
 
+/* Why a kernel that select_judge would take cannot be, found otherwise; NONE: it can. */
+struct select_except {
+    enum ptxmm_reason reason;
+    const char *field;
+    int64_t has, needs;
+};
+
 /* Judges every kernel, usable ones first, fastest first, then the rejected in pack order. `device`
- * and `problem` have been checked. `except` holds reasons that were found otherwise (NONE: none),
- * by position in the pack; it may be NULL. */
+ * and `problem` have been checked. `except` goes by position in the pack, and may be NULL. */
 void select_judge(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                  const enum ptxmm_reason *except, struct ptxmm_candidate candidates[KERNEL_COUNT]);
+                  const struct select_except *except,
+                  struct ptxmm_candidate candidates[KERNEL_COUNT]);
 
 /* Says in *error why no candidate is usable: one line with every reason, as far as it fits, of those
  * that came closest first. */

@@ -227,7 +227,7 @@ void gemm_random(const struct rig *rig, uint64_t index, struct gemm_case *c)
         .beta = betas[random_range(key, 12, 0, sizeof betas / sizeof *betas - 1)],
         .c = random_range(key, 13, 0, 3) ? C_NORMAL : C_IS_D,
         .scalars = random_range(key, 14, 0, 3) ? SCALARS_ON_HOST : SCALARS_ON_DEVICE,
-        .sm_budget = (int)random_range(key, 15, 0, 3),
+        .sm_budget = gemm_budget(kernel, (int)random_range(key, 15, 0, 3)),
         .a = halves[random_range(key, 20, 0, 1)],
         .b = halves[random_range(key, 21, 0, 1)],
         .d = halves[random_range(key, 22, 0, 1)],

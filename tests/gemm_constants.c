@@ -169,7 +169,7 @@ static bool make(struct chain *x, const struct ptxmm_kernel_info *kernel)
         .d = { .type = d, .ld = first->ld, .batch_stride = first->apart },
         .accumulate = gemm_accumulate(kernel),
         .alpha_on_device = c->on_device, .beta_on_device = c->on_device && c->beta != 0,
-        .prefer = { .kernel = kernel->name, .sm_budget = c->sm_budget, .workspace_limit = c->groups ? MOST_WORKSPACE : 0 },
+        .prefer = { .kernel = kernel->name, .sm_budget = gemm_budget(kernel, c->sm_budget), .workspace_limit = c->groups ? MOST_WORKSPACE : 0 },
     };
     if (c->beta != 0) x->problem.c = (struct ptxmm_operand){ .type = d, .ld = x->cm.ld, .batch_stride = x->cm.apart };
     return make_operand(x, &x->a, &x->at_a, 'a', STREAM_A) && make_operand(x, &x->b, &x->at_b, 'b', STREAM_B) &&

@@ -60,14 +60,21 @@ static void missing_entry_points(void **unused)
         unlink(path);
     }
     // What is optional may be missing.
-    snprintf(path, sizeof path, "%s/libcuda.so", folder);
-    copy_without("cuCtxGetDevResource", path);
-    struct ptxmm *mm;
-    struct ptxmm_options options = { .driver = path };
-    assert_int_equal(ptxmm_open(&mm, &options, NULL), PTXMM_OK);
-    assert_string_equal(ptxmm_driver_path(mm), path);
-    case_close(&mm);
-    unlink(path);
+    static const char *const optional[] = {
+#define NAME(member, symbol) #symbol,
+        DRIVER_OPTIONAL_CALLS(NAME)
+#undef NAME
+    };
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++) {
+        snprintf(path, sizeof path, "%s/libcuda-less-%zu.so", folder, i);
+        copy_without(optional[i], path);
+        struct ptxmm *mm;
+        struct ptxmm_options options = { .driver = path };
+        assert_int_equal(ptxmm_open(&mm, &options, NULL), PTXMM_OK);
+        assert_string_equal(ptxmm_driver_path(mm), path);
+        case_close(&mm);
+        unlink(path);
+    }
     rmdir(folder);
 }
 

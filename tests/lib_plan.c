@@ -442,6 +442,140 @@ static void launch_with_workspace(void **state)
     assert_true(args.groups == 0 && args.workspace == 0 && launch->cluster == 0);
 }
 
+/* Multicast kernels: boxes and tiles follow the cluster, and a launch with groups is cooperative. */
+static void launch_of_multicast(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    const char *name = "sm90_gemm_bf16_128x64_multicast";
+    const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(name);
+    static const struct {
+        int64_t m, n, k, workspace;
+        int no_programmatic_launch;
+    } rows[] = {
+        { 128, 64, 1 << 14, 1 << 26, 0 },    { 100, 60, 1 << 14, 1 << 26, 1 },
+        { 128, 64, 1 << 14, 0, 0 },          { 512, 512, 1 << 14, 1 << 26, 0 },
+        { 500, 1000, 1 << 14, 1 << 26, 0 },  { 2048, 300, 4096, 1 << 26, 0 },
+        { 1100, 1100, 4096, 0, 0 },          { 4096, 4096, 4096, 1 << 26, 1 },
+    };
+    int grouped = 0, clustered = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct ptxmm_problem problem = case_problem(rows[i].m, rows[i].n, rows[i].k);
+        problem.prefer.kernel = name;
+        problem.d.ld = 4096;
+        problem.prefer.workspace_limit = rows[i].workspace;
+        problem.prefer.no_programmatic_launch = rows[i].no_programmatic_launch;
+        struct ptxmm_plan *plan = make(f, &problem);
+        struct ptxmm_plan_info info = *ptxmm_plan_info(plan);
+        ptxmm_plan_destroy(&plan);
+        struct ptxmm_arguments arguments = case_arguments();
+        arguments.workspace = arguments.d + 0x100000;
+        arguments.workspace_bytes = info.workspace_bytes;
+        const struct stub_launch *launch = run(f, &problem, &arguments);
+        struct ptxmm_gemm_args args;
+        memcpy(&args, launch->arguments, sizeof args);
+        int64_t cluster = info.candidate.cluster, high = info.candidate.cluster_rows,
+                wide_ = cluster / high, groups = info.candidate.groups;
+        assert_true(high >= 1 && wide_ >= 1 && high * wide_ == cluster && groups >= 1);
+        assert_true(args.raster == high && args.groups == groups);
+        assert_true(args.tiles_m % high == 0 && args.tiles_m * 128 >= problem.m &&
+                    (args.tiles_m - high) * 128 < problem.m);
+        assert_true(args.tiles_n % wide_ == 0 && args.tiles_n * 64 >= problem.n &&
+                    (args.tiles_n - wide_) * 64 < problem.n);
+        assert_int_equal(launch->grid[0], args.tiles_m * args.tiles_n * groups);
+        assert_true(launch->grid[0] == info.grid && launch->cluster == (cluster > 1 ? cluster : 0));
+        assert_int_equal(launch->cooperative, groups > 1);
+        assert_int_equal(launch->programmatic, !rows[i].no_programmatic_launch);
+        assert_int_equal(info.workspace_bytes,
+                         groups > 1 ? PTXMM_WORKSPACE_COUNTERS + launch->grid[0] * 128 * 64 * 4 : 0);
+        assert_true(args.workspace == (groups > 1 ? arguments.workspace : 0));
+        check_map((unsigned char *)&args.map_a, "a", arguments.a, (uint64_t)rows[i].k,
+                  (uint64_t)rows[i].m, (uint64_t)rows[i].k * 2, 64, (uint32_t)(128 / wide_),
+                  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+        check_map((unsigned char *)&args.map_b, "b", arguments.b, (uint64_t)rows[i].k,
+                  (uint64_t)rows[i].n, (uint64_t)rows[i].k * 2, 64, (uint32_t)(64 / high),
+                  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+        grouped += groups > 1;
+        clustered += cluster > 1;
+        assert_int_equal(kernel->cluster, 1); // the row's, whatever is launched
+    }
+    assert_true(grouped >= 2 && clustered >= 2);
+}
+
+/* Groups wait for one another, so all their clusters must fit the context at a time: the driver is
+ * asked, and where they do not, another kernel is taken. */
+static void groups_that_do_not_fit(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    struct fixture *f = *state;
+    const char *name = "sm90_gemm_bf16_128x64_multicast";
+    struct ptxmm_problem problem = case_problem(128, 64, 1 << 14);
+    problem.prefer.kernel = name;
+    problem.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_plan *plan = make(f, &problem);
+    struct ptxmm_candidate wanted = ptxmm_plan_info(plan)->candidate;
+    ptxmm_plan_destroy(&plan);
+    assert_true(wanted.groups > 1);
+    int clusters = (int)(wanted.ctas / wanted.cluster);
+
+    f->stub->clusters = clusters;
+    plan = make(f, &problem);
+    assert_int_equal(ptxmm_plan_info(plan)->candidate.groups, wanted.groups);
+    ptxmm_plan_destroy(&plan);
+    f->stub->clusters = clusters - 1;
+    enum ptxmm_status status = ptxmm_plan_create(f->mm, &problem, NULL, &plan, &f->error);
+    char words[64];
+    snprintf(words, sizeof words, "%d clusters run at a time, must be %d", clusters - 1, clusters);
+    case_check_error(&f->error, status, PTXMM_ERROR_NO_KERNEL, name, words, NULL);
+    // Without groups nobody waits, and nobody asks.
+    problem.prefer.workspace_limit = 0;
+    case_fail("cuOccupancyMaxActiveClusters", CUDA_ERROR_UNKNOWN, 0);
+    plan = make(f, &problem);
+    assert_int_equal(ptxmm_plan_info(plan)->candidate.groups, 1);
+    ptxmm_plan_destroy(&plan);
+    assert_int_equal(f->stub->fail_calls, 0);
+    // A driver that does not answer will refuse the launch itself.
+    problem.prefer.workspace_limit = 1 << 26;
+    plan = make(f, &problem);
+    assert_int_equal(ptxmm_plan_info(plan)->candidate.groups, wanted.groups);
+    ptxmm_plan_destroy(&plan);
+    assert_true(f->stub->fail_calls > 0);
+    case_fail(NULL, CUDA_SUCCESS, 0);
+
+    // Any kernel: the next one on the list is no multicast kernel with groups.
+    f->stub->clusters = 1;
+    problem.prefer.kernel = NULL;
+    plan = make(f, &problem);
+    const struct ptxmm_candidate *taken = &ptxmm_plan_info(plan)->candidate;
+    assert_true(taken->kernel->algorithm != PTXMM_MULTICAST || taken->groups == 1);
+    struct ptxmm_arguments arguments = case_arguments();
+    arguments.workspace = arguments.d + 0x100000;
+    arguments.workspace_bytes = taken->workspace_bytes;
+    assert_int_equal(ptxmm_plan_run(plan, &arguments, NULL, &f->error), PTXMM_OK);
+    assert_int_equal(f->stub->launch[f->stub->launches - 1].cooperative, 0);
+    ptxmm_plan_destroy(&plan);
+
+    // The budget bounds the CTAs, of which each has one tile: fewer groups, or none of these kernels.
+    f->stub->clusters = 0;
+    problem.prefer.kernel = name;
+    for (int budget = 1; budget <= 40; budget += 3) {
+        problem.prefer.sm_budget = budget;
+        plan = make(f, &problem);
+        assert_true((int)ptxmm_plan_info(plan)->grid <= budget);
+        ptxmm_plan_destroy(&plan);
+    }
+    problem = case_problem(1280, 640, 1 << 14);
+    problem.prefer.kernel = name;
+    problem.prefer.sm_budget = 99;
+    status = ptxmm_plan_create(f->mm, &problem, NULL, &plan, &f->error);
+    case_check_error(&f->error, status, PTXMM_ERROR_NO_KERNEL, name, "prefer.sm_budget is 99",
+                     "must be at least 100", NULL);
+    problem.prefer.sm_budget = 100;
+    plan = make(f, &problem);
+    assert_int_equal(ptxmm_plan_info(plan)->grid, 100);
+    ptxmm_plan_destroy(&plan);
+}
+
 static void information(void **state)
 {
     CASE_NEEDS_CUBINS;
@@ -527,6 +661,8 @@ int main(void)
         TEST(empty),
         TEST(grids),
         TEST(launch_with_workspace),
+        TEST(launch_of_multicast),
+        TEST(groups_that_do_not_fit),
         TEST(information),
         TEST(no_kernel),
         TEST(foreign_architecture),

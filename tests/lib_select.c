@@ -338,8 +338,17 @@ static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_dev
 {
     const struct ptxmm_kernel_info *kernel = c->kernel;
     assert_true(kernels_target_runs_on(kernel->target, device->arch));
-    int64_t tiles = (p->m + kernel->tile_m - 1) / kernel->tile_m *
-                    ((p->n + kernel->tile_n - 1) / kernel->tile_n);
+    int is_multicast = kernel->algorithm == PTXMM_MULTICAST;
+    int64_t tiles_m = (p->m + kernel->tile_m - 1) / kernel->tile_m,
+            tiles_n = (p->n + kernel->tile_n - 1) / kernel->tile_n;
+    if (is_multicast && tiles_m > 0 && tiles_n > 0) { // a rectangle of powers of two, and whole ones
+        int64_t rows = c->cluster_rows, columns = c->cluster / (rows ? rows : 1);
+        assert_true(rows >= 1 && columns >= 1 && rows * columns == c->cluster && c->cluster <= 8 &&
+                    !(rows & (rows - 1)) && !(columns & (columns - 1)));
+        tiles_m = (tiles_m + rows - 1) / rows * rows;
+        tiles_n = (tiles_n + columns - 1) / columns * columns;
+    }
+    int64_t tiles = tiles_m * tiles_n;
     assert_true(c->tiles == tiles);
     if (tiles == 0)
         return;
@@ -354,15 +363,18 @@ static void check_usable(const struct ptxmm_candidate *c, const struct ptxmm_dev
     } else {
         assert_int_equal(c->workspace_bytes,
                          PTXMM_WORKSPACE_COUNTERS + items * kernel->tile_m * kernel->tile_n * 4);
-        assert_true(c->tiles * c->cluster * 4 <= PTXMM_WORKSPACE_COUNTERS);
+        assert_true(c->tiles * (is_multicast ? 8 : c->cluster * 4) <= PTXMM_WORKSPACE_COUNTERS);
     }
     int64_t slices = (p->k + kernel->tile_k - 1) / kernel->tile_k;
     if (kernel->algorithm == PTXMM_SPLIT)
         assert_true(c->cluster <= 8 && c->ctas <= sms &&
                     c->cluster * c->groups <= (slices ? slices : 1));
+    else if (is_multicast) // a CTA for every tile and group; of several groups all at a time
+        assert_true(c->ctas == items && (c->ctas <= sms || (c->groups == 1 && sms == device->sm_count)) &&
+                    c->groups <= (slices ? slices : 1));
     else
         assert_true(c->groups == 1 && c->cluster == kernel->cluster);
-    if (kernel->schedule == PTXMM_SCHEDULE_STATIC && c->cluster == 1) {
+    if (kernel->schedule == PTXMM_SCHEDULE_STATIC && c->cluster == 1 && !is_multicast) {
         assert_true(c->ctas >= 1 && c->ctas <= sms && c->ctas <= items);
         // No more rounds than all SMs would take, and no CTA that could be left out.
         int64_t rounds = (items + sms - 1) / sms;
@@ -621,12 +633,15 @@ static void workspace_limits(void **unused)
 {
     (void)unused;
     static const char *const names[] = { "sm90_gemm_bf16_8x64_split", "sm90_gemm_bf16_64x64_split",
-                                         "sm90_gemm_bf16_128x128_split" };
+                                         "sm90_gemm_bf16_128x128_split",
+                                         "sm90_gemm_bf16_128x64_multicast",
+                                         "sm90_gemm_bf16_128x128_multicast" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(names[i]);
         struct ptxmm_problem problem = case_problem(kernel->tile_m, kernel->tile_n, 1 << 17);
         struct ptxmm_candidate without = verdict(&problem, names[i]), before = without;
-        assert_true(without.groups == 1 && without.cluster > 1);
+        assert_true(without.groups == 1 &&
+                    (without.cluster > 1) == (kernel->algorithm == PTXMM_SPLIT)); // one tile
         for (int bit = 10; bit < 30; bit++) {
             problem.prefer.workspace_limit = INT64_C(1) << bit;
             struct ptxmm_candidate c = verdict(&problem, names[i]);

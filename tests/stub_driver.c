@@ -327,6 +327,24 @@ EXPORT const char *stub_function_name(CUfunction function)
     return ((struct stub_library *)function)->name;
 }
 
+EXPORT CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
+                                             const CUlaunchConfig *config)
+{
+    MAY_FAIL;
+    struct stub_library *loaded = (struct stub_library *)function;
+    NEEDS(current, CUDA_ERROR_INVALID_CONTEXT);
+    NEEDS(loaded && loaded->magic == LIBRARY_MAGIC, CUDA_ERROR_INVALID_HANDLE);
+    NEEDS(config->numAttrs == 1 &&
+              config->attrs[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+              config->attrs[0].value.clusterDim.x >= 1 &&
+              config->gridDimX % config->attrs[0].value.clusterDim.x == 0 &&
+              config->blockDimX >= 1 && config->sharedMemBytes > 0,
+          CUDA_ERROR_INVALID_VALUE);
+    int sms = state.devices[((struct stub_ctx *)current)->device].sms;
+    *count = state.clusters ? state.clusters : sms / (int)config->attrs[0].value.clusterDim.x;
+    return CUDA_SUCCESS;
+}
+
 static unsigned element_bytes(CUtensorMapDataType type)
 {
     switch (type) {
@@ -412,6 +430,8 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
             launch->cluster = config->attrs[i].value.clusterDim.x;
         if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
             launch->programmatic = config->attrs[i].value.programmaticStreamSerializationAllowed;
+        if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+            launch->cooperative = config->attrs[i].value.cooperative;
     }
     memcpy(launch->arguments, parameters[0], STUB_BLOCK_BYTES);
     return CUDA_SUCCESS;
