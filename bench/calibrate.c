@@ -52,7 +52,7 @@ static const struct constant {
     CONSTANT(sm_alone, 0),    CONSTANT(scatter, 1),
     CONSTANT(second, 0),
     CONSTANT(ramp, 0),        CONSTANT(split_start, 0),       CONSTANT(split_element, 0), CONSTANT(exchange, 0),
-    CONSTANT(group, 0),       CONSTANT(promote, 0),           CONSTANT(split_promote, 0), CONSTANT(outside, 0),
+    CONSTANT(group, 0),       CONSTANT(meet, 0),              CONSTANT(meet_element, 0),  CONSTANT(promote, 0),           CONSTANT(split_promote, 0), CONSTANT(outside, 0),
     CONSTANT(launch, 0),      CONSTANT(busy_clock, 0.9),      CONSTANT(dram, 0.93),
 #undef CONSTANT
 };
@@ -125,6 +125,8 @@ static int take(struct points *points, const char *path, const json_t *result)
     if (point.cluster < 1 || point.groups < 1) return complain(path, "a result has no \"cluster\" or no \"groups\"");
     if (point.cluster > MOST_CLUSTER || point.groups > MOST_GROUPS)
         return complain(path, "a result has a \"cluster\" of more than 16 CTAs, or more than 64 \"groups\"");
+    if (point.rows > point.cluster || point.cluster % point.rows)
+        return complain(path, "a result has \"cluster_rows\" that are not those of its \"cluster\"");
     if (!is_served(points, &point)) return complain(path, "a result is of a product that its kernel cannot multiply");
     point.us = json_number_value(json_object_get(ours, "median_us")) - EVENTS_US;
     if (!(point.us > 0)) return complain(path, "a median is not longer than the events around it");
@@ -325,7 +327,7 @@ static void print_row(const struct timing *row, const char *date)
     printf("\n    /* fitted to times of %s */\n    { .arch = %d,\n      .bits = %d,\n", date, row->arch, row->bits);
 #define LINE(name) printf("      ." #name " = %.4g,\n", row->name)
     LINE(slice_overhead); LINE(issue); LINE(second); LINE(load); LINE(epilogue); LINE(epilogue_per_byte); LINE(sm_bytes); LINE(sm_alone); LINE(fabric); LINE(scatter);
-    LINE(ramp); LINE(split_start); LINE(split_element); LINE(exchange); LINE(group); LINE(promote); LINE(split_promote);
+    LINE(ramp); LINE(split_start); LINE(split_element); LINE(exchange); LINE(group); LINE(meet); LINE(meet_element); LINE(promote); LINE(split_promote);
     LINE(outside); LINE(launch); LINE(light_clock); LINE(busy_clock); LINE(narrow_clock); LINE(dram);
 #undef LINE
     printf("      .l2 = %.4g },\n\n", row->l2);

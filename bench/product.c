@@ -203,7 +203,8 @@ static json_t *json_state(const struct nvml_state *state)
 void bench_table_head(void)
 {
     printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as "
-           "cuBLASLt;\nsplit: CTAs of a cluster x groups of clusters that share a tile's K\n\n");
+           "cuBLASLt;\nsplit: CTAs of a cluster x groups of clusters that share a tile's K; multicast: rows x columns of tiles that share "
+           "loads x groups\n\n");
     printf("%-18s %-40s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "split",
            "protocol",
            "ours us", "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");

@@ -7,14 +7,25 @@
 #include "report.h"
 #include "table.h"
 
-/* CTAs of a cluster and groups that share a tile's K: "4", "4x3"; "1" where K is not split. */
+/* CTAs of a cluster and groups that share a tile's K: "4", "4x3"; groups alone: "3"; "1" where K is not split. */
 static const char *split_of(const struct ptxmm_candidate *c, char *text, size_t size)
 {
     const int split = c->kernel->algorithm == PTXMM_SPLIT;
-    if (c->groups > 1)
+    if (split && c->groups > 1)
         snprintf(text, size, "%lldx%lld", (long long)c->cluster, (long long)c->groups);
     else
-        snprintf(text, size, "%lld", split ? (long long)c->cluster : 1);
+        snprintf(text, size, "%lld", (long long)(split ? c->cluster : c->groups));
+    return text;
+}
+
+/* CTAs of a cluster; of one whose tiles share loads, "2x4" is its rows and columns of them. */
+static const char *cluster_of(const struct ptxmm_candidate *c, char *text, size_t size)
+{
+    if (c->kernel->algorithm == PTXMM_MULTICAST && c->cluster > 1)
+        snprintf(text, size, "%lldx%lld", (long long)c->cluster_rows,
+                 (long long)(c->cluster / c->cluster_rows));
+    else
+        snprintf(text, size, "%lld", (long long)c->cluster);
     return text;
 }
 
@@ -38,10 +49,10 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
         printf("%.4g GFLOP; at peak %s of tensor cores, %s of memory: %s bound\n\n", flops * 1e-9,
                time_text(all->compute_seconds, roof[0], sizeof roof[0]),
                time_text(all->memory_seconds, roof[1], sizeof roof[1]), bound_name(all));
-        struct table t = { .align = "lrrrrrrrr" };
+        struct table t = { .align = "lrrrrrrrrr" };
         static const char *const headings[] = { "kernel", "predicted", "TFLOP/s", "busy",
-                                                "tiles",  "K over",    "CTAs",    "waves",
-                                                "stages" };
+                                                "tiles",  "K over",    "cluster", "CTAs",
+                                                "waves",  "stages" };
         for (size_t i = 0; i < sizeof headings / sizeof *headings; i++)
             table_add(&t, "%s", headings[i]);
         for (size_t i = 0; i < usable; i++) {
@@ -52,6 +63,7 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
             table_add(&t, "%.1f %%", 100 * c->tensor_busy);
             table_add(&t, "%lld", (long long)c->tiles);
             table_add(&t, "%s", split_of(c, words, sizeof words));
+            table_add(&t, "%s", cluster_of(c, words, sizeof words));
             table_add(&t, "%lld", (long long)c->ctas);
             table_add(&t, "%.2f", c->waves);
             table_add(&t, "%u", c->kernel->stages);

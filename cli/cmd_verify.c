@@ -16,7 +16,7 @@ struct trial {
     enum matrix_fill fill;
     float alpha, beta;
     bool nan_c;    /* C is NaN everywhere: with beta 0 it must not be read */
-    int sms;       /* SM budget; 0: all */
+    int sms;       /* SM budget; 0: all; multicast kernels, which have a CTA for each tile, are given one only with groups */
     bool groups;   /* with a workspace, if the options leave one */
     int64_t batch; /* 0: none; A is shared if it is even, and there are gaps of 16 bytes if odd */
 };
@@ -81,6 +81,14 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
         add(t, (struct trial){ .m = m - 1, .n = n, .k = 48 * s, .fill = FILL_NORMAL, .alpha = 1,
                                .sms = 3, .groups = true });
     }
+    if (k->algorithm == PTXMM_MULTICAST) { /* groups on some SMs, and on all; clusters of 2 and more where tiles are many */
+        add(t, (struct trial){ .m = m, .n = n - 1, .k = 48 * s + 16, .fill = FILL_SMALL_INT,
+                               .alpha = 1, .beta = 2, .sms = 3, .groups = true });
+        add(t, (struct trial){ .m = m + 3, .n = n + 1, .k = 40 * s, .fill = FILL_NORMAL,
+                               .alpha = 1, .groups = true });
+        add(t, (struct trial){ .m = 17, .n = n, .k = 24 * s, .fill = FILL_NORMAL, .alpha = 1,
+                               .beta = 1, .batch = 2, .groups = true });
+    }
     if (!full)
         return;
 
@@ -112,7 +120,7 @@ static void make_trials(struct trials *t, const struct ptxmm_kernel_info *k, boo
     add_shape(t, 40000, 1024, 512, FILL_NORMAL);
     add_shape(t, 64, 28672, 4096, FILL_NORMAL);
     add_shape(t, 256, 256, 65536, FILL_ONES);
-    if (k->algorithm == PTXMM_SPLIT) {
+    if (k->algorithm == PTXMM_SPLIT || k->algorithm == PTXMM_MULTICAST) {
         add(t, (struct trial){ .m = 2 * m + 1, .n = 3 * n, .k = 65536, .fill = FILL_NORMAL,
                                .alpha = 1, .groups = true });
         add(t, (struct trial){ .m = 64, .n = 256, .k = 131080, .fill = FILL_ONES, .alpha = 1,
@@ -157,7 +165,7 @@ static void try_one(struct session *s, const struct ptxmm_kernel_info *k, const 
     const struct options o = { .m = t->m, .n = t->n, .k = t->k, .type = types->a,
                                .b_type = types->b, .out_type = out, .kernel = k->name,
                                .accumulate = fast ? PTXMM_ACCUMULATE_FAST : 0, .beta = t->beta,
-                               .sms = t->sms, .batch = -1,
+                               .sms = k->algorithm == PTXMM_MULTICAST && !t->groups ? 0 : t->sms, .batch = -1,
                                .workspace = t->groups ? workspace : 0 };
     struct ptxmm_problem problem;
     product_problem(&o, &problem);

@@ -186,14 +186,16 @@ const char *split_text(const struct ptxmm_candidate *c, char *text, size_t size)
 {
     int at = 0;
     text[0] = 0;
-    if (c->kernel->algorithm == PTXMM_SPLIT)
+    const bool split = c->kernel->algorithm == PTXMM_SPLIT;
+    if (split)
         at = snprintf(text, size, ", K over clusters of %lld", (long long)c->cluster);
-    if (c->kernel->algorithm == PTXMM_MULTICAST)
+    if (c->kernel->algorithm == PTXMM_MULTICAST && c->cluster > 1)
         at = snprintf(text, size, ", loads shared by %lldx%lld tiles", (long long)c->cluster_rows,
                       (long long)(c->cluster / c->cluster_rows));
-    if (c->groups > 1 && at > 0 && (size_t)at < size)
-        snprintf(text + at, size - (size_t)at, " x %lld groups with %.1f MB of workspace",
-                 (long long)c->groups, (double)c->workspace_bytes / (1 << 20));
+    if (c->groups > 1 && (size_t)at < size)
+        snprintf(text + at, size - (size_t)at, "%s %lld groups with %.1f MB of workspace",
+                 split ? " x" : ", K over", (long long)c->groups,
+                 (double)c->workspace_bytes / (1 << 20));
     return text;
 }
 

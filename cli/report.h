@@ -19,9 +19,10 @@ const char *algorithm_name(enum ptxmm_algorithm algorithm);
 const char *schedule_name(enum ptxmm_schedule schedule);
 /* "12.3 us": a time in the unit that suits it, written into text, which is returned. */
 const char *time_text(double seconds, char *text, size_t size);
-/* "memory" or "compute": which side of the roofline is longer. */
-/* ", K over 4 CTAs x 3 groups (1.2 MB)" of a split kernel, "" of others. */
+/* ", K over clusters of 4 x 3 groups with 1.2 MB of workspace" of a split kernel, ", loads shared by 2x4 tiles, K over 3 groups with
+ * 1.2 MB of workspace" of a multicast kernel; "" where K is whole and nothing is shared. */
 const char *split_text(const struct ptxmm_candidate *candidate, char *text, size_t size);
+/* "memory" or "compute": which side of the roofline is longer. */
 const char *bound_name(const struct ptxmm_candidate *candidate);
 
 #endif

@@ -13,9 +13,10 @@ measured() {
         set -- "$1" "$2" $size
         "$out/bin/ptxmm" plan --workspace 268435456 --m "$3" --n "$4" --k "$5" | awk -v factor="$1" -v m="$3" -v n="$4" -v k="$5" -v first="$first" '
             /^rejected/ { exit }
-            /^sm90_/ { split($8 "x1", over, "x") # K over cluster or cluster x groups
-                       printf "%s{ \"kernel\": \"%s\", \"out_type\": \"bf16\", \"m\": %d, \"n\": %d, \"k\": %d, \"cluster\": %d, \"groups\": %d, \"pair\": { \"ours\": { \"median_us\": %.3f } } }\n",
-                              first, $1, m, n, k, over[1], over[2], $2 * factor + 2; first = "," }'
+            /^sm90_/ { parts = split($8, over, "x"); groups = parts == 2 ? over[2] : /_split/ ? 1 : over[1] # K over cluster, cluster x groups, or groups
+                       wide = split($9, tiles, "x") == 2 ? tiles[2] : 1 # rows x columns of a cluster, or its CTAs
+                       printf "%s{ \"kernel\": \"%s\", \"out_type\": \"bf16\", \"m\": %d, \"n\": %d, \"k\": %d, \"cluster\": %d, \"cluster_rows\": %d, \"groups\": %d, \"pair\": { \"ours\": { \"median_us\": %.3f } } }\n",
+                              first, $1, m, n, k, tiles[1] * wide, /_multicast/ ? tiles[1] : 1, groups, $2 * factor + 2; first = "," }'
         first=,
     done
     echo ']}'
@@ -56,6 +57,7 @@ strange huge '2s/512/9223372036854775807/g' 'a product that its kernel cannot mu
 strange types '2s/"out_type": "bf16"/"out_type": "f32"/' 'a product that its kernel cannot multiply'
 strange architecture '2s/"kernel": "[^"]*"/"kernel": "sm100_gemm_16bit_128x256"/' 'a product that its kernel cannot multiply'
 strange clusters '2s/"cluster": [0-9]*/"cluster": 1000000000/' 'more than 16 CTAs'
+strange rows '2s/"cluster_rows": [0-9]*/"cluster_rows": 7/' '"cluster_rows" that are not'
 strange many_groups '2s/"groups": [0-9]*/"groups": 9223372036854775807/' 'more than 64 "groups"'
 strange long '2s/"median_us": [0-9.]*/"median_us": 1e300/' 'longer than 1000 s'
 strange short '2s/"median_us": [0-9.]*/"median_us": 0/' 'not longer than the events'

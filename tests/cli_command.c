@@ -307,18 +307,25 @@ static void plan_text_agrees_with_json(void **state)
         assert_non_null(line);
         if (!truth(entry, "usable"))
             continue;
-        char name[96], unit[8], over[16], split[32];
+        char name[96], unit[8], over[16], split[32], cluster[16], shape[32];
         double time, tflops, busy, waves;
         long long tiles, ctas;
         int stages;
-        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %15s %lld %lf %d", name, &time, unit,
-                                &tflops, &busy, &tiles, over, &ctas, &waves, &stages),
-                         10);
+        assert_int_equal(sscanf(line, "%95s %lf %7s %lf %lf %% %lld %15s %15s %lld %lf %d", name, &time,
+                                unit, &tflops, &busy, &tiles, over, cluster, &ctas, &waves, &stages),
+                         11);
         const int is_split = strstr(name, "_split") != NULL;
-        const long long groups = integer(entry, "groups");
-        snprintf(split, sizeof split, groups > 1 ? "%lldx%lld" : "%lld",
-                 is_split ? (long long)integer(entry, "cluster") : 1, groups);
+        const long long groups = integer(entry, "groups"), ctas_of_one = integer(entry, "cluster"),
+                        rows = integer(entry, "cluster_rows");
+        if (is_split)
+            snprintf(split, sizeof split, groups > 1 ? "%lldx%lld" : "%lld", ctas_of_one, groups);
+        else
+            snprintf(split, sizeof split, "%lld", groups);
         assert_string_equal(over, split);
+        snprintf(shape, sizeof shape, "%lld", ctas_of_one);
+        if (strstr(name, "_multicast") && ctas_of_one > 1)
+            snprintf(shape, sizeof shape, "%lldx%lld", rows, ctas_of_one / rows);
+        assert_string_equal(cluster, shape);
         assert_true(fabs(time * 1e-6 - number(entry, "seconds")) < 1e-7);
         assert_true(fabs(tflops - 2.0 * 4096 * 4000 * 500 * 1e-12 / number(entry, "seconds")) <
                     0.1);
