@@ -24,12 +24,14 @@
  *   [sm]     16 CTAs of 64x64 tiles (256 x 256 x 65536) load 90 bytes a cycle each, 64 of them (512 x
  *            512 x 8192) 80; with all SMs loading between 58 and 70 were seen.
  *   [fabric] large products with tiles of 128x128 move about 14 TB/s from the L2 to the SMs; rows
- *            that do not start on 128 bytes (1000^3), and K in many parts (256 x 256 x 65536), not
- *            half of that.
+ *            that start between sectors of 32 bytes (1000^3), and K in many parts (256 x 256 x 65536
+ *            by split kernels), not half of that.
  *   [split]  fits like [bf16], and stamps of %globaltimer in the kernel: the part goes through shared
  *            memory as f32.
  *   [bf16]   of the first row all but [peak], [tma] and [power]'s light clock: one fit by ptxmm-bench
  *            --calibrate to 742 times, of 14 kernels on 53 shapes, 2026-11-30, less 2 us of events.
+ *   [meet]   multicast kernels: set by hand to 170 times of theirs, on 9 shapes launched in many ways,
+ *            2026-11-30.
  *   [ramp]   what small, memory-bound products take beyond their bytes.
  *   [fp8]    of the fp8 row likewise: a fit to the times of all kernels on 43 shapes, 2026-11-30.
  *   [b200]   SemiAnalysis's published microbenchmarks of a B200: a tcgen05.mma K-step takes
@@ -188,16 +190,16 @@ static double larger(double a, double b)
 #define SCATTERED 0.42
 
 /* A pair of CTAs that share loads by multicast fetches less in a cycle than each would alone where all
- * SMs load: by this share if they have rows of A in common, if rows of B, and in larger clusters. [sm] */
+ * SMs load: by this share if they have rows of A in common, if rows of B, and in larger clusters. [meet] */
 #define PAIR_IN_ROW 0.15
 #define PAIR_IN_COLUMN 0.3
 #define LARGER_CLUSTER 0.05
 
-/* Cycles until the next CTA of a multicast kernel loads on an SM that one has left. [split] */
+/* Cycles until the next CTA of a multicast kernel loads on an SM that one has left. [meet] */
 #define NEXT_CTA 2500
 
 /* Cycles more for a multicast kernel, whose clusters start and meet, and for each of its slices: wgmma and what
- * TMA brings share one port. [split] */
+ * TMA brings share one port. [meet] */
 #define MULTICAST_START 1300
 #define MULTICAST_SLICE 26
 
