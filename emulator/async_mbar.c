@@ -110,6 +110,7 @@ struct far_job {
     struct async_job job;
     struct cta *cta;
     uint32_t offset;
+    uint64_t phase;             /* of the cluster barrier, when it was sent */
     struct request request;
 };
 
@@ -128,7 +129,16 @@ static bool perform(struct machine *m, const struct site *at, struct cta *cta, u
     return async_complete_tx(m, at, cta, offset, r->bytes);
 }
 
-/* What is sent to a CTA that has exited by then vanishes, as on hardware. */
+/* What is sent to a CTA that has exited by then vanishes, as on hardware. Under strict-exit it is a
+ * trap: whoever sends it does not know that it is in time. */
+static bool vanishes(struct machine *m, const struct site *at, const struct cta *cta)
+{
+    if (m->config.rules & RULE_STRICT_EXIT)
+        machine_trap(m, at, TRAP_DEAD_TARGET,
+                     "an arrival at a barrier of CTA rank %u, which has exited", cta->rank);
+    return !(m->config.rules & RULE_STRICT_EXIT);
+}
+
 static void far_fire(struct machine *m, struct async_job *job, unsigned step)
 {
     struct far_job *far = (struct far_job *)job;
@@ -136,6 +146,8 @@ static void far_fire(struct machine *m, struct async_job *job, unsigned step)
     (void)step;
     if (!far->cta->exited)
         perform(m, &job->site, far->cta, far->offset, &far->request, NULL);
+    else if (far->phase == far->cta->cluster->barrier_phase)
+        vanishes(m, &job->site, far->cta);  /* a cluster barrier behind it would have let it arrive */
 }
 
 static enum flow send(struct warp *w, const struct inst *in, unsigned lane,
@@ -150,7 +162,7 @@ static enum flow send(struct warp *w, const struct inst *in, unsigned lane,
     if (in->space == SP_SHARED_CLUSTER && !(value >> 32))
         cta = cta_of_shared(w->cta, (uint32_t)value);
     if (cta && cta->exited)
-        return FLOW_NEXT;
+        return vanishes(w->m, &at, cta) ? FLOW_NEXT : FLOW_TRAP;
     if (!locate(w, in, lane, address, &cta, &offset))
         return FLOW_TRAP;
     if (cta == w->cta)
@@ -166,6 +178,7 @@ static enum flow send(struct warp *w, const struct inst *in, unsigned lane,
         return FLOW_TRAP;
     far->cta = cta;
     far->offset = offset;
+    far->phase = cta->cluster->barrier_phase;
     far->request = *r;
     async_post(w->m, &far->job, 0, DELAY_REMOTE);
     return FLOW_NEXT;

@@ -63,7 +63,7 @@ enum machine_rule {
     RULE_NO_FLOOR = 256,
     RULE_NORMALISE = 512,
     RULE_FP4_ZEROS_VANISH = 1024,
-    RULE_STRICT_EXIT = 2048,    /* bulk copies out of a CTA have been waited for when it exits */
+    RULE_STRICT_EXIT = 2048,    /* bulk copies out of a CTA, and arrivals at it, have come to an end when it exits */
     RULE_STRICT = RULE_STRICT_PROXY | RULE_STRICT_FENCE | RULE_STRICT_WAIT | RULE_STRICT_EXIT,
 };
 

@@ -229,12 +229,51 @@ static void exits(void **state)
             }
 }
 
+/* A CTA of a pair leaves at once, or stays until both have met; the other arrives at its barrier later. */
+static void arrivals_at_the_gone(void **state)
+{
+    (void)state;
+    for (unsigned stays = 0; stays < 2; stays++)
+        for (unsigned strict = 0; strict < 2; strict++)
+            for (unsigned policy = 0; policy < 3; policy++) {
+                struct emu e;
+                uint64_t out;
+
+                emu_open(&e, (enum machine_policy)policy, policy);
+                e.config.rules = strict ? RULE_STRICT : 0;
+                emu_renew(&e);
+                snprintf(text, sizeof text, HEAD
+                         ".visible .entry k(.param .u64 out)\n.reqntid 32\n.reqnctapercluster 2\n{\n"
+                         ".shared .align 8 .b64 bar;\n.reg .b32 t, at, rank, i;\n.reg .pred p, q;\n"
+                         "mov.u32 t, %%tid.x;\nmov.u32 rank, %%cluster_ctarank;\nmov.u32 at, bar;\n"
+                         "setp.eq.u32 p, t, 0;\n@p mbarrier.init.shared::cta.b64 [at], 2;\n"
+                         "@p fence.mbarrier_init.release.cluster;\nbar.warp.sync -1;\n"
+                         "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+                         "setp.eq.u32 q, rank, 1;\n@q bra gone;\nmov.u32 i, 0;\n"
+                         "again:\nadd.u32 i, i, 1;\nsetp.lt.u32 q, i, 2000;\n@q bra again;\n"
+                         "mapa.shared::cluster.u32 at, at, 1;\n"
+                         "@p mbarrier.arrive.shared::cluster.b64 _, [at];\n"
+                         "gone:\n%sret;\n}\n",
+                         stays ? "bar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\n"
+                                 "barrier.cluster.wait.aligned;\n" : "");
+                emu_load(&e, text);
+                out = emu_alloc(&e, 16);
+                const bool ok = emu_run(&e, "k", &(struct emu_launch){
+                    .grid = { 2 }, .block = { 32 } }, 1, &out);
+
+                assert_int_equal(ok ? TRAP_NONE : e.trap.kind,
+                                 strict && !stays ? TRAP_DEAD_TARGET : TRAP_NONE);
+                emu_close(&e);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fences_and_waits),
         cmocka_unit_test(hopper),
         cmocka_unit_test(exits),
+        cmocka_unit_test(arrivals_at_the_gone),
     };
 
     return cmocka_run_group_tests_name("strict", tests, NULL, NULL);
