@@ -195,9 +195,9 @@ struct ptxmm_operand {
     enum ptxmm_scale_mode scale;
     enum ptxmm_type scale_type;   /* NONE: f32, or what the mode says */
     enum ptxmm_layout scale_layout;
-    int constant;             /* A and B: 1 promises that nothing which has not ended when a run is launched, such as the previous kernel
-                               * of the stream, writes this operand: its first slices may be loaded while that kernel is at its end.
-                               * Weights usually are constant. Others, and what is not sure: 0 */
+    int constant;             /* A and B: 1 promises that nothing which has not ended when a run is launched (in a graph: when its node
+                               * is, at each replay), such as the previous kernel of the stream, writes this operand: its first slices
+                               * may be loaded while that kernel is at its end. Weights usually are constant. What is not sure: 0 */
     int64_t scale_ld;
     uint64_t reserved[2];
 };

@@ -126,8 +126,11 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
                                        ? PTXMM_ERROR_DRIVER_TOO_OLD
                                        : image_function(mm, index, handle, &plan->function, &why);
         if (status == PTXMM_OK) {
-            int64_t needs = best->ctas / best->cluster,
-                    has = waits_for_others(best) ? clusters_that_fit(mm, plan->function, best) : needs;
+            // One cluster must fit in any case; a part of a device may have SMs and no place for it.
+            int64_t needs = waits_for_others(best) ? best->ctas / best->cluster : 1;
+            int64_t has = best->cluster > 1 || waits_for_others(best)
+                              ? clusters_that_fit(mm, plan->function, best)
+                              : needs;
             if (has >= needs) {
                 plan->info.candidate = *best;
                 return PTXMM_OK;

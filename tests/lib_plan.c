@@ -555,7 +555,21 @@ static void groups_that_do_not_fit(void **state)
     assert_int_equal(f->stub->launch[f->stub->launches - 1].cooperative, 0);
     ptxmm_plan_destroy(&plan);
 
+    // A cluster that fits nowhere, though its CTAs do not wait for others' clusters.
+    f->stub->clusters = -1;
+    problem = case_problem(64, 2112, 7168);
+    problem.prefer.kernel = "sm90_gemm_bf16_64x64_split";
+    status = ptxmm_plan_create(f->mm, &problem, NULL, &plan, &f->error);
+    case_check_error(&f->error, status, PTXMM_ERROR_NO_KERNEL, problem.prefer.kernel,
+                     "0 clusters run at a time, must be 1", NULL);
+    problem.prefer.kernel = NULL;
+    plan = make(f, &problem);
+    assert_int_equal(ptxmm_plan_info(plan)->cluster, 1);
+    ptxmm_plan_destroy(&plan);
+
     // The budget bounds the CTAs, of which each has one tile: fewer groups, or none of these kernels.
+    problem = case_problem(128, 64, 1 << 14);
+    problem.prefer.workspace_limit = 1 << 26;
     f->stub->clusters = 0;
     problem.prefer.kernel = name;
     for (int budget = 1; budget <= 40; budget += 3) {

@@ -341,7 +341,8 @@ EXPORT CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
               config->blockDimX >= 1 && config->sharedMemBytes > 0,
           CUDA_ERROR_INVALID_VALUE);
     int sms = state.devices[((struct stub_ctx *)current)->device].sms;
-    *count = state.clusters ? state.clusters : sms / (int)config->attrs[0].value.clusterDim.x;
+    int fit = sms / (int)config->attrs[0].value.clusterDim.x;
+    *count = state.clusters < 0 ? 0 : state.clusters ? state.clusters : fit;
     return CUDA_SUCCESS;
 }
 

@@ -44,7 +44,7 @@ struct stub_state {
     int refuses_cubins;     /* NO_BINARY_FOR_GPU for everything that is not text */
     int load_delay_us;      /* every library load takes so long */
     unsigned context_sms;   /* SMs of the current context, as a green context has; 0: all */
-    int clusters;           /* that run at a time, whatever their size; 0: as many as there are SMs for */
+    int clusters;           /* that run at a time, whatever their size; 0: as many as there are SMs for; -1: none */
     CUresult context_fault; /* what cuMemGetInfo answers, as after a fault */
     const char *fail_call;  /* the entry point that fails, ... */
     CUresult fail_result;   /* ... with this, ... */
