@@ -136,6 +136,25 @@ static void fences_and_waits(void **state)
         }
 }
 
+/* How the kernel in `text` ends, whose one parameter is the address of 1 KB. */
+static enum trap_kind outcome(bool strict, unsigned policy, unsigned ctas, unsigned threads)
+{
+    struct emu e;
+
+    emu_open(&e, (enum machine_policy)policy, 1);
+    e.config.rules = strict ? RULE_STRICT : 0;
+    emu_renew(&e);
+    emu_load(&e, text);
+
+    const uint64_t out = emu_alloc(&e, 1024);
+    const bool ok = emu_run(&e, "k", &(struct emu_launch){
+        .grid = { ctas }, .block = { threads } }, 1, &out);
+    const enum trap_kind kind = ok ? TRAP_NONE : e.trap.kind;
+
+    emu_close(&e);
+    return kind;
+}
+
 /* wgmma's operands too, written by the warpgroup itself; and by the peer CTA, fenced there. */
 static void hopper(void **state)
 {
@@ -171,20 +190,9 @@ static void hopper(void **state)
     for (unsigned i = 0; i < 2; i++)
         for (unsigned fenced = 0; fenced < 2; fenced++)
             for (unsigned policy = 0; policy < 3; policy++) {
-                struct emu e;
-                uint64_t out;
-
-                emu_open(&e, (enum machine_policy)policy, i);
-                e.config.rules = RULE_STRICT;
-                emu_renew(&e);
                 snprintf(text, sizeof text, texts[i], fenced ? "fence.proxy.async;\n" : "");
-                emu_load(&e, text);
-                out = emu_alloc(&e, 1024);
-                const bool ok = emu_run(&e, "k", &(struct emu_launch){
-                    .grid = { 1 + i }, .block = { i ? 32 : 128 } }, 1, &out);
-
-                assert_int_equal(ok ? TRAP_NONE : e.trap.kind, fenced ? TRAP_NONE : TRAP_PROXY);
-                emu_close(&e);
+                assert_int_equal(outcome(true, policy, 1 + i, i ? 32 : 128),
+                                 fenced ? TRAP_NONE : TRAP_PROXY);
             }
 }
 
@@ -206,12 +214,6 @@ static void exits(void **state)
     for (unsigned i = 0; i < sizeof ends / sizeof ends[0]; i++)
         for (unsigned strict = 0; strict < 2; strict++)
             for (unsigned policy = 0; policy < 3; policy++) {
-                struct emu e;
-                uint64_t out;
-
-                emu_open(&e, (enum machine_policy)policy, i);
-                e.config.rules = strict ? RULE_STRICT : 0;
-                emu_renew(&e);
                 snprintf(text, sizeof text, HEAD
                          ".visible .entry k(.param .u64 out)\n{\n.shared .align 16 .b8 s[16];\n"
                          ".reg .b32 a, z;\n.reg .b64 g;\nmov.u32 a, s;\nmov.u32 z, 7;\n"
@@ -219,13 +221,7 @@ static void exits(void **state)
                          "ld.param.u64 g, [out];\n"
                          "cp.async.bulk.global.shared::cta.bulk_group [g], [a], 16;\n%sret;\n}\n",
                          ends[i].end);
-                emu_load(&e, text);
-                out = emu_alloc(&e, 16);
-                const bool ok = emu_run(&e, "k", &(struct emu_launch){
-                    .grid = { 1 }, .block = { 1 } }, 1, &out);
-
-                assert_int_equal(ok ? TRAP_NONE : e.trap.kind, strict ? ends[i].kind : TRAP_NONE);
-                emu_close(&e);
+                assert_int_equal(outcome(strict, policy, 1, 1), strict ? ends[i].kind : TRAP_NONE);
             }
 }
 
@@ -236,12 +232,6 @@ static void arrivals_at_the_gone(void **state)
     for (unsigned stays = 0; stays < 2; stays++)
         for (unsigned strict = 0; strict < 2; strict++)
             for (unsigned policy = 0; policy < 3; policy++) {
-                struct emu e;
-                uint64_t out;
-
-                emu_open(&e, (enum machine_policy)policy, policy);
-                e.config.rules = strict ? RULE_STRICT : 0;
-                emu_renew(&e);
                 snprintf(text, sizeof text, HEAD
                          ".visible .entry k(.param .u64 out)\n.reqntid 32\n.reqnctapercluster 2\n{\n"
                          ".shared .align 8 .b64 bar;\n.reg .b32 t, at, rank, i;\n.reg .pred p, q;\n"
@@ -256,14 +246,8 @@ static void arrivals_at_the_gone(void **state)
                          "gone:\n%sret;\n}\n",
                          stays ? "bar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\n"
                                  "barrier.cluster.wait.aligned;\n" : "");
-                emu_load(&e, text);
-                out = emu_alloc(&e, 16);
-                const bool ok = emu_run(&e, "k", &(struct emu_launch){
-                    .grid = { 2 }, .block = { 32 } }, 1, &out);
-
-                assert_int_equal(ok ? TRAP_NONE : e.trap.kind,
+                assert_int_equal(outcome(strict, policy, 2, 32),
                                  strict && !stays ? TRAP_DEAD_TARGET : TRAP_NONE);
-                emu_close(&e);
             }
 }
 
