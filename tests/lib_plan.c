@@ -374,15 +374,22 @@ static void grids(void **state)
     case_check_error(&f->error, status, PTXMM_ERROR_ARGUMENT, "device.sm_count is 0", NULL);
 }
 
+/* A product for this kernel, with room for all groups it may want. */
+static struct ptxmm_problem workspace_problem(const char *kernel, int64_t m, int64_t n, int64_t k)
+{
+    struct ptxmm_problem problem = case_problem(m, n, k);
+    problem.prefer.kernel = kernel;
+    problem.prefer.workspace_limit = 1 << 26;
+    return problem;
+}
+
 /* Split kernels: the cluster is the plan's choice, groups and workspace are in the block. */
 static void launch_with_workspace(void **state)
 {
     CASE_NEEDS_CUBINS;
     struct fixture *f = *state;
     const char *split = "sm90_gemm_bf16_64x64_split";
-    struct ptxmm_problem problem = case_problem(64, 64, 1 << 17);
-    problem.prefer.kernel = split;
-    problem.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_problem problem = workspace_problem(split, 64, 64, 1 << 17);
     struct ptxmm_plan *plan = make(f, &problem);
     const struct ptxmm_plan_info *info = ptxmm_plan_info(plan);
     assert_true(info->candidate.groups > 1);
@@ -509,9 +516,7 @@ static void groups_that_do_not_fit(void **state)
     CASE_NEEDS_CUBINS;
     struct fixture *f = *state;
     const char *name = "sm90_gemm_bf16_128x64_multicast";
-    struct ptxmm_problem problem = case_problem(128, 64, 1 << 14);
-    problem.prefer.kernel = name;
-    problem.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_problem problem = workspace_problem(name, 128, 64, 1 << 14);
     struct ptxmm_plan *plan = make(f, &problem);
     struct ptxmm_candidate wanted = ptxmm_plan_info(plan)->candidate;
     ptxmm_plan_destroy(&plan);
