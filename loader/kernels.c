@@ -32,7 +32,7 @@ enum {
 };
 
 /* Every row adds up in an order that depends on nothing that happens at run time, so equal inputs
- * give equal bits. All but the split rows add up the K-steps of an output element in order, in one
+ * give equal bits. All but the split and multicast rows add up the K-steps of an output element in order, in one
  * accumulator, in one CTA: those bits do not depend on M, the grid or the SM budget either. */
 static const struct ptxmm_kernel_info kernels[KERNEL_COUNT] = {
 #define KERNEL(sm, suffix, source, kernel_name, a_type, b_type, acc_type, d_type, m_, n_, k_, \

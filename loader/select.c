@@ -104,8 +104,8 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
             return snprintf(text, size, "%s: the device's %s is %" PRId64 ", must be at least %" PRId64
                             ", the size of a cluster", name, field, has, needs);
         if (!strcmp(field, "clusters"))
-            return snprintf(text, size, "%s: %" PRId64 " clusters run at a time, must be %" PRId64
-                            ", which wait for one another", name, has, needs);
+            return snprintf(text, size, "%s: %" PRId64 " clusters run at a time, must be %" PRId64 "%s",
+                            name, has, needs, needs > 1 ? ", which wait for one another" : "");
         return snprintf(text, size, "%s: %s is %" PRId64 ", must be at least %" PRId64
                         ", a CTA for each tile", name, field, has, needs);
     case PTXMM_REASON_IMAGE:

@@ -168,7 +168,7 @@ int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple)
     return ceil_div(ceil_div(rows, tile), multiple) * multiple;
 }
 
-static double smaller_share(double a, double b)
+static double lesser(double a, double b) // libm is not linked: no fmin
 {
     return a < b ? a : b;
 }
@@ -511,8 +511,7 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
         loaded /= (double)cluster;
     if (is_multicast)
         loaded = (double)tiles * (double)slices * multicast_bytes(kernel, shape);
-    double rows_start =
-        smaller_share(row_share(kernel, problem, 'a'), row_share(kernel, problem, 'b'));
+    double rows_start = lesser(row_share(kernel, problem, 'a'), row_share(kernel, problem, 'b'));
     // CTAs that load the same lines at the same time are served together; parts of K have nothing in
     // common.
     double parts = (double)(is_split ? cluster * groups : groups);
