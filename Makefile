@@ -88,6 +88,10 @@ $(KERNELS:%=$(GEN)/%.i): $(GEN)/%.i: $$(SOURCE_$$*) $(GEN)/%.row
 $(PTX): build/ptx/%.ptx: $$(SOURCE_$$*) $(GEN)/%.i | build/ptx
 	$(call QUIET,CPP  )$(CPP_PTX) -P -I$(<D) @$(GEN)/$*.row $< -o $@
 
+# The bench's own: compiled by the driver.
+$(GEN)/floor.ptx: bench/floor.ptx
+	$(call QUIET,CPP  )$(CPP_PTX) -P -MMD -MP -MT $@ -MF $(GEN)/floor.d $< -o $@
+
 # Names the assembler and its options, so that cubins are made again when either changes.
 ASSEMBLER := $(PTXAS) $(if $(LINEINFO),-lineinfo) $(if $(PTXAS),$(lastword $(shell $(PTXAS) --version)))
 $(GEN)/assembler: FORCE
@@ -103,6 +107,8 @@ $(GEN)/hashes.h: $(CUBINS) tools/pack.sh
 # ---- C -------------------------------------------------------------------------------------------
 $(OUT)/obj/loader/images.o: $(GEN)/hashes.h# it includes the hashes and the cubins: -I and .incbin look in build/
 $(OUT)/obj/loader/%.o: MORE = -DPTXMM_BUILD -I$(GEN) -Wa,-Ibuild
+$(OUT)/obj/bench/floor.o: $(GEN)/floor.ptx# likewise
+$(OUT)/obj/bench/floor.o: MORE = -Wa,-Ibuild
 $(OUT)/obj/emulator/%.o $(OUT)/obj/tests/emu_%.o: MORE = -Iemulator
 # Rounding modes change at run time there.
 $(OUT)/obj/emulator/exec_float.o $(OUT)/obj/emulator/exec_cvt.o $(OUT)/obj/emulator/mma.o: MORE = -Iemulator -frounding-math -ffp-contract=off

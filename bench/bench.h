@@ -28,6 +28,7 @@ struct bench {
     struct ptxmm_device device;
     struct nvml *nvml;     /* NULL: clocks are unknown */
     struct cublaslt *lt;   /* NULL: ours is timed alone */
+    struct floor *floor;   /* NULL: not asked for */
     struct measure measure;
     CUdeviceptr one;       /* 1.0f: the scale of A and of B, for cuBLASLt's fp8 */
     /* came out */
@@ -44,7 +45,7 @@ void bench_progress(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Checks and times one product, prints its rows of the table and appends to bench->results. `place` is "2/3". */
 void bench_product(struct bench *bench, const struct shape *shape, const char *place);
-void bench_table_head(void);
+void bench_table_head(const struct bench *bench);
 
 /* The object that --json wrote, with "schema" 1, a "device" and an array "results"; NULL after one line on stderr. */
 json_t *bench_results(const char *path);

@@ -29,7 +29,7 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
-    KEY_WORKSPACE
+    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX
 };
 
 static const struct argp_option option_table[] = {
@@ -56,6 +56,8 @@ static const struct argp_option option_table[] = {
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
     { "workspace", KEY_WORKSPACE, "BYTES", 0, "what our plans may ask for, 0: none (default 268435456)", 0 },
+    { "floor", KEY_FLOOR, NULL, 0, "time beside each product a kernel that only reads A and B once and writes D", 0 },
+    { "floor-ptx", KEY_FLOOR_PTX, "FILE", 0, "the same, with its kernels from this file", 0 },
     { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 },
     { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 },
     { "driver", KEY_DRIVER, "PATH", 0, "the CUDA driver library (default: $PTXMM_DRIVER, else libcuda.so.1)", 0 },
@@ -69,11 +71,11 @@ struct arguments {
     struct bench bench;
     struct shapes shapes;
     const char *driver, *cublaslt, *json, *markdown, *chart;
-    const char *choices;
+    const char *choices, *floor_ptx;
     const char *calibrate[MAX_FILES], *choose[MAX_FILES];
     size_t calibrate_count, choose_count;
     int device;
-    bool quick, no_host;
+    bool quick, no_host, floor;
 };
 
 /* ---- progress ------------------------------------------------------------------------------------------------- */
@@ -192,6 +194,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_QUICK: a->quick = true; return 0;
     case KEY_NO_HOST: a->no_host = true; return 0;
     case KEY_WORKSPACE: bench->workspace = number("workspace", text, 0, INT64_MAX); return 0;
+    case KEY_FLOOR: a->floor = true; return 0;
+    case KEY_FLOOR_PTX:
+        a->floor = true;
+        a->floor_ptx = text;
+        return 0;
     case KEY_SEED: bench->seed = (uint64_t)number("seed", text, 0, INT64_MAX); return 0;
     case KEY_DEVICE: a->device = (int)number("device", text, 0, 1023); return 0;
     case KEY_DRIVER: a->driver = text; return 0;
@@ -282,6 +289,10 @@ static int open_all(struct arguments *a)
         gpu->DeviceGetPCIBusId(bus, sizeof bus, gpu->device) == CUDA_SUCCESS)
         bench->nvml = nvml_open(bus);
     bench->measure.nvml = bench->nvml;
+    if (a->floor && floor_open(&bench->floor, gpu, a->floor_ptx, why, sizeof why)) {
+        fprintf(stderr, "ptxmm-bench: the floor: %s\n", why);
+        return a->floor_ptx ? EXIT_USAGE : EXIT_NO_DEVICE;
+    }
     if (gpu_is_emulator(gpu)) return 0; /* cuBLASLt brings machine code, which an emulator does not run */
     if (a->cublaslt && !strcmp(a->cublaslt, "none")) return 0;
     bench_progress("cuBLASLt");
@@ -301,6 +312,7 @@ static void close_all(struct arguments *a)
     if (bench->gpu.context) {
         gpu_free(&bench->gpu, bench->measure.workspace);
         gpu_free(&bench->gpu, bench->one);
+        floor_close(&bench->floor);
         if (bench->measure.stream) bench->gpu.StreamDestroy(bench->measure.stream);
     }
     cublaslt_close(&bench->lt);
@@ -426,7 +438,7 @@ int main(int argc, char **argv)
         json_object_set_new(root, "workspace_limit", json_integer((json_int_t)bench->workspace));
         const char *constant = constant_name(bench->constant_a, bench->constant_b);
         if (*constant) printf("our plans are promised that these are constant: %s\n", constant);
-        bench_table_head();
+        bench_table_head(bench);
         for (size_t i = 0; i < a.shapes.count; i++) {
             char place[48];
             snprintf(place, sizeof place, "%zu/%zu", i + 1, a.shapes.count);

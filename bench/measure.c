@@ -47,6 +47,7 @@ bool measure_launch(struct measure *m, const struct contestant *c, const struct 
         struct ptxmm_error error;
         return ptxmm_plan_run(c->plan, set, m->stream, &error) == PTXMM_OK || failed(m, error.text);
     }
+    if (c->floor) return floor_launch(c->floor, c->algorithm, set, m->stream) || failed(m, floor_error(c->floor));
     const int status = cublaslt_matmul_run(c->matmul, c->algorithm, set, m->workspace, m->stream);
     if (!status) return true;
     snprintf(m->error, sizeof m->error, "cublasLtMatmul: %s", cublaslt_status(c->lt, status));
@@ -184,21 +185,22 @@ bool measure_burst(struct measure *m, const struct contestant *c, double seconds
     return timed(m, c, launches, &times->seconds[times->count++], state);
 }
 
-bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS],
-                        int *best)
+enum { MAX_ALGORITHMS = CUBLASLT_MAX_ALGORITHMS > (int)FLOOR_MAX_VARIANTS ? CUBLASLT_MAX_ALGORITHMS : (int)FLOOR_MAX_VARIANTS };
+
+/* The fastest of `count` algorithms of this contestant, each timed `rounds` times; *best is -1 when all refused. */
+static bool fastest(struct measure *m, const struct contestant *contestant, int count, int launches, int rounds,
+                    double *seconds, int *best)
 {
-    enum { ROUNDS = 9 };
-    struct times times[CUBLASLT_MAX_ALGORITHMS] = { 0 };
-    const int count = cublaslt_matmul_algorithms(first->matmul);
-    struct contestant c = *first;
+    struct times times[MAX_ALGORITHMS] = { 0 };
+    struct contestant c = *contestant;
     /* They take turns, so that a clock that sinks meanwhile is fair to all. What the heuristic offers and the call then
      * refuses is left out. */
-    for (int round = -1; round < ROUNDS; round++)
+    for (int round = -1; round < rounds; round++)
         for (c.algorithm = 0; c.algorithm < count; c.algorithm++) {
             struct times *t = &times[c.algorithm];
             if (round < 0)
                 seconds[c.algorithm] = launch_next(m, &c) ? 0 : -1;
-            else if (seconds[c.algorithm] >= 0 && !timed(m, &c, 1, &t->seconds[t->count++], NULL))
+            else if (seconds[c.algorithm] >= 0 && !timed(m, &c, launches, &t->seconds[t->count++], NULL))
                 return false;
         }
     *best = -1;
@@ -207,7 +209,21 @@ bool measure_algorithms(struct measure *m, const struct contestant *first, doubl
         seconds[i] = times_summary(&times[i]).median;
         if (*best < 0 || seconds[i] < seconds[*best]) *best = i;
     }
-    return *best >= 0 || failed(m, "every algorithm of cuBLASLt refused to run");
+    return true;
+}
+
+bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS],
+                        int *best)
+{
+    return fastest(m, first, cublaslt_matmul_algorithms(first->matmul), 1, 9, seconds, best) &&
+           (*best >= 0 || failed(m, "every algorithm of cuBLASLt refused to run"));
+}
+
+bool measure_floors(struct measure *m, struct floor *floor, int launches, double seconds[FLOOR_MAX_VARIANTS], int *best)
+{
+    const struct contestant c = { .floor = floor };
+    const int rounds = m->hold ? 9 : 1; /* an emulator's times choose nothing */
+    return fastest(m, &c, floor_variants(), launches, rounds, seconds, best) && (*best >= 0 || failed(m, floor_error(floor)));
 }
 
 /* ---- host time ------------------------------------------------------------------------------------------------ */

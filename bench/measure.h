@@ -12,15 +12,17 @@
 
 #include "cli/gpu.h"
 #include "cublaslt.h"
+#include "floor.h"
 #include "nvml.h"
 #include "ptxmm.h"
 
-/* Something that multiplies: one of our plans, or one algorithm of cuBLASLt. */
+/* Something that multiplies, one of our plans or one algorithm of cuBLASLt; or that only reads and writes. */
 struct contestant {
-    const struct ptxmm_plan *plan; /* NULL: cuBLASLt */
+    const struct ptxmm_plan *plan; /* NULL: cuBLASLt, or the floor */
     const struct cublaslt *lt;
     const struct cublaslt_matmul *matmul;
-    int algorithm;
+    struct floor *floor;           /* NULL: cuBLASLt */
+    int algorithm;                 /* of cuBLASLt, or the floor's variant */
 };
 
 enum { MEASURE_MAX_SETS = 128, MEASURE_MAX_SAMPLES = 64, MEASURE_WORKSPACE = 64 << 20 };
@@ -63,6 +65,8 @@ bool measure_burst(struct measure *m, const struct contestant *contestant, doubl
  * it refused). */
 bool measure_algorithms(struct measure *m, const struct contestant *first, double seconds[CUBLASLT_MAX_ALGORITHMS],
                         int *best);
+/* The same among the floor's variants, by `launches` launches in a row: what is fastest alone need not be when launches overlap. */
+bool measure_floors(struct measure *m, struct floor *floor, int launches, double seconds[FLOOR_MAX_VARIANTS], int *best);
 
 /* Host time of one call: of the driver's launch alone, and of ptxmm_plan_run for the same launch. */
 struct host_times {

@@ -14,15 +14,17 @@ struct data {
 };
 
 struct contest {
-    struct contestant ours, first, best;
+    struct contestant ours, first, best, floor[PROTOCOLS];
+    double floor_trial[PROTOCOLS][FLOOR_MAX_VARIANTS]; /* seconds by which each was chosen */
     bool lt;      /* there is a first */
     bool another; /* best is not first */
+    bool floored; /* there is a floor */
     double flops;
 };
 
-/* What one protocol gave. Best alternates with ours in a loop of its own, so it has its own times of ours. */
+/* What one protocol gave. Best and the floor alternate with ours in loops of their own, so they have their own times of ours. */
 struct protocol_times {
-    struct times ours, first, ours_beside_best, best;
+    struct times ours, first, ours_beside_best, best, ours_beside_floor, floor;
     struct nvml_state state;
 };
 
@@ -181,13 +183,34 @@ static int64_t different(const struct stack *all_x, const struct stack *all_y)
 
 /* ---- words and numbers ---------------------------------------------------------------------------------------- */
 
-static json_t *json_times(const struct times *times, double flops)
+/* `rate` names what `amount` is in each second. */
+static json_t *json_times_of(const struct times *times, const char *rate, double amount)
 {
     const struct summary s = times_summary(times);
     json_t *samples = json_array();
     for (int i = 0; i < times->count; i++) json_array_append_new(samples, json_real(times->seconds[i] * 1e6));
     return json_pack("{s:f, s:f, s:f, s:f, s:o}", "median_us", s.median * 1e6, "low_quartile_us", s.low * 1e6,
-                     "high_quartile_us", s.high * 1e6, "tflops", flops / s.median / 1e12, "samples_us", samples);
+                     "high_quartile_us", s.high * 1e6, rate, amount / s.median, "samples_us", samples);
+}
+
+static json_t *json_times(const struct times *times, double flops)
+{
+    return json_times_of(times, "tflops", flops / 1e12);
+}
+
+/* The floor of protocol i, what it was chosen among, and how much of our time it is. */
+static json_t *json_floor(const struct contest *c, int i, const struct protocol_times *t)
+{
+    const struct contestant *floor = &c->floor[i];
+    const size_t bytes = floor_bytes(floor->floor);
+    json_t *object = json_times_of(&t->floor, "gb_per_s", (double)bytes / 1e9), *trial = json_object();
+    for (int v = 0; v < floor_variants(); v++)
+        if (c->floor_trial[i][v] >= 0)
+            json_object_set_new(trial, floor_variant_name(v), json_real(c->floor_trial[i][v] * 1e6));
+    json_object_set_new(object, "bytes", json_integer((json_int_t)bytes));
+    json_object_set_new(object, "variant", json_string(floor_variant_name(floor->algorithm)));
+    json_object_set_new(object, "trial_us", trial);
+    return object;
 }
 
 static json_t *json_state(const struct nvml_state *state)
@@ -200,14 +223,16 @@ static json_t *json_state(const struct nvml_state *state)
     return object;
 }
 
-void bench_table_head(void)
+void bench_table_head(const struct bench *bench)
 {
     printf("\nmedian of launches in us, +- half the distance of the quartiles; x: how many times as fast as "
            "cuBLASLt;\nsplit: CTAs of a cluster x groups of clusters that share a tile's K; multicast: rows x columns of tiles that share "
-           "loads x groups\n\n");
-    printf("%-18s %-40s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s | %5s %4s %3s\n", "shape", "kernel", "split",
-           "protocol",
-           "ours us", "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x", "MHz", "W", "C");
+           "loads x groups\n%s\n",
+           bench->floor ? "floor: A and B read once and D written, no more; of floor: its time over ours\n" : "");
+    printf("%-18s %-40s %-5s %-9s | %9s %6s %8s | %9s %6s %6s | %9s %6s |", "shape", "kernel", "split", "protocol", "ours us",
+           "+-%", "TFLOP/s", "first us", "+-%", "x", "best us", "x");
+    if (bench->floor) printf(" %9s %8s |", "floor us", "of floor");
+    printf(" %5s %4s %3s\n", "MHz", "W", "C");
 }
 
 static double spread(const struct summary *s)
@@ -221,8 +246,8 @@ static double speed(const struct times *ours, const struct times *theirs)
     return times_summary(theirs).median / times_summary(ours).median;
 }
 
-static void print_row(const char *shape, const char *kernel, const char *split, const char *protocol,
-                      const struct protocol_times *t, double flops)
+static void print_row(const struct bench *bench, const char *shape, const char *kernel, const char *split,
+                      const char *protocol, const struct protocol_times *t, double flops)
 {
     const struct times *first = &t->first, *best = &t->best;
     const struct nvml_state *state = &t->state;
@@ -237,6 +262,10 @@ static void print_row(const char *shape, const char *kernel, const char *split, 
         printf(" %9.2f %6.3f |", b.median * 1e6, speed(&t->ours_beside_best, best));
     else
         printf(" %9s %6s |", "-", "-");
+    if (t->floor.count)
+        printf(" %9.2f %8.3f |", times_summary(&t->floor).median * 1e6, speed(&t->ours_beside_floor, &t->floor));
+    else if (bench->floor)
+        printf(" %9s %8s |", "-", "-");
     if (state->sm_mhz >= 0)
         printf(" %5d", state->sm_mhz);
     else
@@ -268,6 +297,8 @@ static bool time_pair(struct bench *bench, const struct contest *c, struct proto
     if (!measure_pair(m, &c->ours, c->lt ? &c->first : &c->ours, bench->pairs, &t->ours, &t->first, &t->state))
         return false;
     if (!c->lt) t->first.count = 0;
+    if (c->floored && !measure_pair(m, &c->ours, &c->floor[0], bench->pairs, &t->ours_beside_floor, &t->floor, &ignored))
+        return false;
     if (c->another) return measure_pair(m, &c->ours, &c->best, bench->pairs, &t->ours_beside_best, &t->best, &ignored);
     t->ours_beside_best = t->ours;
     t->best = t->first;
@@ -279,7 +310,8 @@ static bool time_cool(struct bench *bench, const struct contest *c, struct proto
     struct measure *m = &bench->measure;
     struct nvml_state ignored;
     if (!measure_cool(m, &c->ours, bench->cool_repeats, &t->ours, &t->state)) return false;
-    t->ours_beside_best = t->ours;
+    t->ours_beside_best = t->ours_beside_floor = t->ours;
+    if (c->floored && !measure_cool(m, &c->floor[1], bench->cool_repeats, &t->floor, &ignored)) return false;
     if (c->lt && !measure_cool(m, &c->first, bench->cool_repeats, &t->first, &ignored)) return false;
     if (c->another) return measure_cool(m, &c->best, bench->cool_repeats, &t->best, &ignored);
     t->best = t->first;
@@ -298,8 +330,9 @@ static bool time_sustained(struct bench *bench, const struct contest *c, struct 
         if (!measure_burst(m, &c->ours, seconds, &t->ours, &t->state)) return false;
         if (c->lt && !measure_burst(m, &c->first, seconds, &t->first, &ignored)) return false;
         if (c->another && !measure_burst(m, &c->best, seconds, &t->best, &ignored)) return false;
+        if (c->floored && !measure_burst(m, &c->floor[2], seconds, &t->floor, &ignored)) return false;
     }
-    t->ours_beside_best = t->ours;
+    t->ours_beside_best = t->ours_beside_floor = t->ours;
     if (!c->another) t->best = t->first;
     return true;
 }
@@ -316,7 +349,7 @@ static bool time_all(struct bench *bench, const struct shape *shape, const char 
         bench_progress("[%s] %s %s: %s", place, shape->name, kernel, protocol_names[i]);
         if (!protocols[i](bench, c, &t)) return false;
         bench_progress(NULL);
-        print_row(shape->name, kernel, split, protocol_names[i], &t, c->flops);
+        print_row(bench, shape->name, kernel, split, protocol_names[i], &t, c->flops);
         json_t *timing = json_pack("{s:o, s:o}", "ours", json_times(&t.ours, c->flops), "state", json_state(&t.state));
         if (t.first.count) {
             const double first = speed(&t.ours, &t.first), best = speed(&t.ours_beside_best, &t.best);
@@ -328,6 +361,11 @@ static bool time_all(struct bench *bench, const struct shape *shape, const char 
             json_object_set_new(timing, "cublaslt_best", json_times(&t.best, c->flops));
             json_object_set_new(timing, "speed_to_best", json_real(best));
             json_object_set_new(timing, "best_algorithm", json_integer(c->best.algorithm));
+        }
+        if (t.floor.count) {
+            json_object_set_new(timing, "floor", json_floor(c, i, &t));
+            json_object_set_new(timing, "ours_beside_floor", json_times(&t.ours_beside_floor, c->flops));
+            json_object_set_new(timing, "of_floor", json_real(speed(&t.ours_beside_floor, &t.floor)));
         }
         json_object_set_new(object, protocol_names[i], timing);
     }
@@ -439,6 +477,34 @@ static void prepare_cublaslt(struct bench *bench, const struct shape *shape, str
     c->another = best != 0;
 }
 
+static uint32_t xor_of_words(const struct stack *x)
+{
+    uint32_t sum = 0, word;
+    const size_t bytes = held_bytes(x);
+    for (size_t at = 0; at < bytes; at += sizeof word) {
+        memcpy(&word, x->whole.data + at, sizeof word);
+        sum ^= word;
+    }
+    return sum;
+}
+
+/* Every variant of the floor is checked, then each protocol gets the one that is fastest in it. */
+static bool prepare_floor(struct bench *bench, const struct data *data, struct contest *c)
+{
+    struct measure *m = &bench->measure;
+    const uint32_t words = xor_of_words(&data->a) ^ xor_of_words(&data->b);
+    bool ok = floor_product(bench->floor, held_bytes(&data->a), held_bytes(&data->b), held_bytes(&data->d),
+                            bench->constant_a, bench->constant_b);
+    for (int i = 0; ok && i < floor_variants(); i++) ok = floor_check(bench->floor, i, &m->sets[0], m->stream, words);
+    if (!ok) snprintf(m->error, sizeof m->error, "%s", floor_error(bench->floor));
+    for (int i = 0; ok && i < PROTOCOLS; i++) {
+        if (!(bench->protocols >> i & 1)) continue;
+        c->floor[i] = (struct contestant){ .floor = bench->floor };
+        ok = measure_floors(m, bench->floor, 1 << i == PROTOCOL_PAIR ? 1 : 8, c->floor_trial[i], &c->floor[i].algorithm);
+    }
+    return ok;
+}
+
 void bench_product(struct bench *bench, const struct shape *shape, const char *place)
 {
     struct ptxmm_problem problem = {
@@ -509,6 +575,15 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
             printf("%-18s cuBLASLt: %s\n", shape->name, why);
         else
             prepare_cublaslt(bench, shape, matmul, &data, &contest);
+    }
+    if (bench->floor) {
+        bench_progress("[%s] %s: floor", place, shape->name);
+        contest.floored = prepare_floor(bench, &data, &contest);
+        if (!contest.floored) {
+            bench_progress(NULL);
+            printf("%-18s floor: %s\n", shape->name, bench->measure.error);
+            bench->wrong++;
+        }
     }
     for (size_t i = 0; i < (bench->all_kernels ? usable : 1); i++) {
         if (bench->all_kernels) problem.prefer.kernel = candidates[i].kernel->name;

@@ -5,12 +5,13 @@
 
 #include "bench.h"
 
-/* "| 170.85 +- 0.29 % | 804.4 | 1.018 | 1.010 | 1980 MHz |", or dashes when the protocol was not run. */
-static void print_timing(const json_t *result, const char *protocol)
+/* "| 170.85 +- 0.29 % | 804.4 | 1.018 | 1.010 | 1980 MHz |", or dashes when the protocol was not run; with `floors`, "| 32.50 | 0.940 |"
+ * before the clock. */
+static void print_timing(const json_t *result, const char *protocol, bool floors)
 {
     const json_t *timing = json_object_get(result, protocol), *ours = json_object_get(timing, "ours");
     if (!ours) {
-        printf(" - | - | - | - | - |");
+        printf(" - | - | - | - |%s - |", floors ? " - | - |" : "");
         return;
     }
     const double median = number_at(ours, "median_us");
@@ -19,6 +20,11 @@ static void print_timing(const json_t *result, const char *protocol)
     if (json_object_get(timing, "speed_to_first"))
         printf(" %.3f | %.3f |", number_at(timing, "speed_to_first"), number_at(timing, "speed_to_best"));
     else
+        printf(" - | - |");
+    const json_t *floor = json_object_get(timing, "floor");
+    if (floor)
+        printf(" %.2f | %.3f |", number_at(floor, "median_us"), number_at(timing, "of_floor"));
+    else if (floors)
         printf(" - | - |");
     const json_t *mhz = json_object_get(json_object_get(timing, "state"), "sm_mhz");
     if (mhz)
@@ -40,12 +46,16 @@ static void print_protocol(const json_t *results, const char *protocol)
 {
     size_t index;
     const json_t *result;
-    bool any = false;
-    json_array_foreach(results, index, result) any = any || json_object_get(result, protocol);
+    bool any = false, floors = false;
+    json_array_foreach(results, index, result) {
+        const json_t *timing = json_object_get(result, protocol);
+        any = any || timing;
+        floors = floors || json_object_get(timing, "floor");
+    }
     if (!any) return;
     printf("\n%s:\n\n", protocol);
-    printf("| shape | types | kernel | bits | us | TFLOP/s | x first | x best of 8 | SM MHz |\n");
-    printf("|---|---|---|---|---|---|---|---|---|\n");
+    printf("| shape | types | kernel | bits | us | TFLOP/s | x first | x best of 8 |%s SM MHz |\n", floors ? " floor us | of floor |" : "");
+    printf("|---|---|---|---|---|---|---|---|%s---|\n", floors ? "---|---|" : "");
     json_array_foreach(results, index, result) {
         char text[40];
         if (!json_object_get(result, protocol)) continue;
@@ -57,7 +67,7 @@ static void print_protocol(const json_t *results, const char *protocol)
             snprintf(types, sizeof types, "%s -> %s", text_at(result, "type"), text_at(result, "out_type"));
         printf("| %s | %s | %s | %s |", text_at(result, "shape"), types, text_at(result, "kernel"),
                bits(result, text, sizeof text));
-        print_timing(result, protocol);
+        print_timing(result, protocol, floors);
         putchar('\n');
     }
 }
