@@ -3,6 +3,7 @@
  *     build/bin/ptxmm-bench                              three large bf16 products, pair and cool: under a minute
  *     build/bin/ptxmm-bench --shapes bench/shapes.txt --protocol pair --json results.json
  *     build/bin/ptxmm-bench --shape 4096 --type f16 --all-kernels
+ *     build/bin/ptxmm-bench --shape 1x8192x8192 --constant b --floor  beside a kernel that only reads and writes
  *     build/bin/ptxmm-bench --choose results.json > choices.json     for ptxmm run --choices, and other programs
  *
  * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit
