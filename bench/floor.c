@@ -18,7 +18,8 @@ __asm__(".pushsection .rodata\n"
 extern const char bench_floor_ptx[] __attribute__((visibility("hidden")));
 
 /* As in floor.ptx. */
-enum { UNIT = 16, RING_THREADS = 256, RING_WRITERS = RING_THREADS - 32, RING_MAX_SLOTS = 32, BARRIERS = 2 * 8 * RING_MAX_SLOTS };
+enum { UNIT = 16, RING_THREADS = 256, RING_COPIERS = 4, RING_WRITERS = RING_THREADS - 32 * RING_COPIERS,
+       RING_MAX_SLOTS = 32, BARRIERS = 2 * 8 * RING_MAX_SLOTS };
 enum entry { ENTRY_LOADS, ENTRY_RING, ENTRIES };
 static const char *const entry_names[ENTRIES] = { "floor_loads", "floor_ring" };
 
@@ -27,18 +28,18 @@ static const struct variant {
     const char *name;
     enum entry entry;
     unsigned per_sm, threads;    /* CTAs of an SM, threads of a CTA */
-    unsigned slots, piece_log;   /* of a ring */
+    unsigned slots, piece_log;   /* of a copier's ring */
     bool claims;
 } variants[] = {
-    { "loads_1x512",    ENTRY_LOADS, 1, 512,           0,  0,  false },
-    { "loads_2x512",    ENTRY_LOADS, 2, 512,           0,  0,  false },
-    { "loads_1x1024",   ENTRY_LOADS, 1, 1024,          0,  0,  false },
-    { "ring_12x8k",     ENTRY_RING,  1, RING_THREADS, 12, 13, false },
-    { "ring_24x8k",     ENTRY_RING,  1, RING_THREADS, 24, 13, false },
-    { "ring_12x16k",    ENTRY_RING,  1, RING_THREADS, 12, 14, false },
-    { "claimed_12x8k",  ENTRY_RING,  1, RING_THREADS, 12, 13, true },
-    { "claimed_24x8k",  ENTRY_RING,  1, RING_THREADS, 24, 13, true },
-    { "claimed_12x16k", ENTRY_RING,  1, RING_THREADS, 12, 14, true },
+    { "loads_1x512",     ENTRY_LOADS, 1, 512,          0, 0,  false },
+    { "loads_2x512",     ENTRY_LOADS, 2, 512,          0, 0,  false },
+    { "loads_1x1024",    ENTRY_LOADS, 1, 1024,         0, 0,  false },
+    { "ring_4x3x8k",     ENTRY_RING,  1, RING_THREADS, 3, 13, false },
+    { "ring_4x6x8k",     ENTRY_RING,  1, RING_THREADS, 6, 13, false },
+    { "ring_4x3x16k",    ENTRY_RING,  1, RING_THREADS, 3, 14, false },
+    { "claimed_4x3x8k",  ENTRY_RING,  1, RING_THREADS, 3, 13, true },
+    { "claimed_4x6x8k",  ENTRY_RING,  1, RING_THREADS, 6, 13, true },
+    { "claimed_4x3x16k", ENTRY_RING,  1, RING_THREADS, 3, 14, true },
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 _Static_assert((int)VARIANTS <= (int)FLOOR_MAX_VARIANTS, "FLOOR_MAX_VARIANTS");
@@ -71,7 +72,7 @@ static bool check(struct floor *f, CUresult result, const char *call)
 
 static unsigned shared_bytes(const struct variant *v)
 {
-    return v->slots ? (v->slots << v->piece_log) + BARRIERS : 0;
+    return v->slots ? (RING_COPIERS * v->slots << v->piece_log) + BARRIERS : 0;
 }
 
 static bool load(struct floor *f, const char *text)
