@@ -86,6 +86,7 @@ static void multicast_clusters(const struct ptxmm_kernel_info *kernel)
         { tm, tn, (2 * stages + 3) * tk + 5, 2, 1, 0 },   /* ... in every group */
         { tm + 2, tn - 1, 2 * tk, 2, 0, -1 },             /* alpha 0 */
         { 1, 1, 40 * tk, 40, 1, 0 },                      /* more groups than are added at a time */
+        { tm - 3, tn + 9, 9 * tk + 1, 4, 1, 2 },          /* as many as wide tiles add at several places at once */
     };
     bool ok = true;
     size_t turn = 0;
