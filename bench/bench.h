@@ -11,6 +11,8 @@ enum { PROTOCOL_PAIR = 1, PROTOCOL_COOL = 2, PROTOCOL_SUSTAINED = 4, PROTOCOLS =
 
 static const char *const protocol_names[PROTOCOLS] = { "pair", "cool", "sustained" };   /* by bit */
 
+enum { MOST_LAUNCHES = 640 };   /* of a kernel: 10 clusters in 64 groups */
+
 struct bench {
     /* asked for */
     enum ptxmm_type type, b_type, out_type;
@@ -18,6 +20,8 @@ struct bench {
     int constant_a, constant_b;   /* promised: every set of buffers is filled once, before anything is launched */
     const char *kernel;   /* NULL: the one the library selects */
     bool all_kernels;
+    size_t all_launches;  /* ... split and multicast kernels launched in up to so many ways; 0: as the library launches them */
+    int cluster, cluster_rows, groups;   /* 0: as the library likes */
     int protocols;
     int pairs, cool_repeats, bursts;
     uint64_t seed;

@@ -1,4 +1,4 @@
-/* choose.c -- the fastest kernel of each product, from what ptxmm-bench --json wrote, in the form that ptxmm run --choices
+/* choose.c -- the fastest kernel and launch of each product, from what ptxmm-bench --json wrote, in the form that ptxmm run --choices
  * and other readers take (cli/choices.h). Nothing is run. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "bench.h"
 #include "cli/choices.h"
 #include "cli/workload.h"
+#include "loader/launch.h"
 
 static int complain(const char *path, const char *what)
 {
@@ -39,6 +40,14 @@ static json_t *entry_of(const json_t *result, const json_t *device, const json_t
         if (!value && !strcmp(names[i][0], "accumulate")) failed = failed || !(value = json_string("default"));
         failed = failed || (value && json_object_set(entry, names[i][0], value));
         json_decref(value);
+    }
+    /* How it was launched, where another launch would be as possible. */
+    static const char *const launch[] = { "cluster", "cluster_rows", "groups" };
+    const char *name = json_string_value(json_object_get(result, "kernel"));
+    const struct ptxmm_kernel_info *kernel = name ? ptxmm_kernel_by_name(name) : NULL;
+    for (size_t i = 0; kernel && launch_is_open(kernel) && i < sizeof launch / sizeof *launch; i++) {
+        json_t *value = json_object_get(result, launch[i]);
+        failed = failed || (value && json_object_set(entry, launch[i], value));
     }
     if (!failed && (!us || !json_object_set(entry, "us", (json_t *)us))) return entry;
     json_decref(entry);

@@ -4,6 +4,7 @@
  *     build/bin/ptxmm-bench --shapes bench/shapes.txt --protocol pair --json results.json
  *     build/bin/ptxmm-bench --shape 4096 --type f16 --all-kernels
  *     build/bin/ptxmm-bench --shape 1x8192x8192 --constant b --floor  beside a kernel that only reads and writes
+ *     build/bin/ptxmm-bench --random-shapes 100 --seed 7 > shapes.txt
  *     build/bin/ptxmm-bench --choose results.json > choices.json     for ptxmm run --choices, and other programs
  *
  * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit
@@ -30,7 +31,7 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
-    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX
+    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_LAUNCHES, KEY_RANDOM
 };
 
 static const struct argp_option option_table[] = {
@@ -44,6 +45,11 @@ static const struct argp_option option_table[] = {
     { "constant", KEY_CONSTANT, "a|b|ab", 0, "promise our plans that no kernel before writes these operands, as here none does", 0 },
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel instead of the one that the library selects", 0 },
     { "all-kernels", KEY_ALL, NULL, 0, "every kernel that can, not only the selected one", 0 },
+    { "all-launches", KEY_LAUNCHES, "COUNT", 0,
+      "the same, and each split and multicast kernel in the COUNT launches that are predicted fastest (at most 640)", 0 },
+    { "cluster", KEY_CLUSTER, "CTAS", 0, "split and multicast kernels in clusters of so many CTAs", 0 },
+    { "cluster-rows", KEY_CLUSTER_ROWS, "COUNT", 0, "multicast kernels with so many rows of tiles in a cluster", 0 },
+    { "groups", KEY_GROUPS, "COUNT", 0, "split and multicast kernels with so many clusters that share a tile's K", 0 },
     { "protocol", KEY_PROTOCOL, "LIST", 0, "of pair, cool, sustained, with commas, or all (default pair,cool)", 0 },
     { "pairs", KEY_PAIRS, "COUNT", 0, "alternations of the pair protocol, 1 to 64 (default 24)", 0 },
     { "json", KEY_JSON, "FILE", 0, "write all numbers there, each sample too", 0 },
@@ -54,12 +60,13 @@ static const struct argp_option option_table[] = {
     { "choose", KEY_CHOOSE, "FILE", 0,
       "only print the fastest kernel of each product in what --json wrote, for --choices; may be repeated", 0 },
     { "choices", KEY_CHOICES, "FILE", 0, "take the kernels that --choose printed", 0 },
+    { "random-shapes", KEY_RANDOM, "COUNT", 0, "only print a list of random products for --shapes, which --seed decides", 0 },
     { "quick", KEY_QUICK, NULL, 0, "fewer repeats: 8 pairs, 1 cool run, 2 bursts", 0 },
     { "no-host-time", KEY_NO_HOST, NULL, 0, "leave out the host time of a run", 0 },
     { "workspace", KEY_WORKSPACE, "BYTES", 0, "what our plans may ask for, 0: none (default 268435456)", 0 },
     { "floor", KEY_FLOOR, NULL, 0, "time beside each product a kernel that only reads A and B once and writes D", 0 },
     { "floor-ptx", KEY_FLOOR_PTX, "FILE", 0, "the same, with its kernels from this file", 0 },
-    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", 0 },
+    { "seed", KEY_SEED, "NUMBER", 0, "of the random data, or of --random-shapes (default 1)", 0 },
     { "device", KEY_DEVICE, "NUMBER", 0, "which device (default 0)", 0 },
     { "driver", KEY_DRIVER, "PATH", 0, "the CUDA driver library (default: $PTXMM_DRIVER, else libcuda.so.1)", 0 },
     { "cublaslt", KEY_CUBLASLT, "PATH", 0, "cuBLASLt's library (default: $PTXMM_CUBLASLT, else it is looked for); none: time ours alone", 0 },
@@ -75,6 +82,7 @@ struct arguments {
     const char *choices, *floor_ptx;
     const char *calibrate[MAX_FILES], *choose[MAX_FILES];
     size_t calibrate_count, choose_count;
+    size_t random_shapes;
     int device;
     bool quick, no_host, floor;
 };
@@ -178,6 +186,14 @@ static error_t parse(int key, char *text, struct argp_state *state)
         bench->kernel = text;
         return 0;
     case KEY_ALL: bench->all_kernels = true; return 0;
+    case KEY_LAUNCHES:
+        bench->all_launches = (size_t)number("all-launches", text, 1, MOST_LAUNCHES);
+        bench->all_kernels = true;
+        return 0;
+    case KEY_CLUSTER: bench->cluster = (int)number("cluster", text, 1, 8); return 0;
+    case KEY_CLUSTER_ROWS: bench->cluster_rows = (int)number("cluster-rows", text, 1, 8); return 0;
+    case KEY_GROUPS: bench->groups = (int)number("groups", text, 1, 64); return 0;
+    case KEY_RANDOM: a->random_shapes = (size_t)number("random-shapes", text, 1, 10000); return 0;
     case KEY_PROTOCOL: bench->protocols = protocols(text); return 0;
     case KEY_PAIRS: bench->pairs = (int)number("pairs", text, 1, MEASURE_MAX_SAMPLES); return 0;
     case KEY_JSON: a->json = text; return 0;
@@ -380,6 +396,19 @@ static void summarise(const struct bench *bench)
                    exp(bench->best[i].log_sum / bench->best[i].count));
 }
 
+/* In words that repeat it. */
+static int print_random(struct arguments *a)
+{
+    char why[600];
+    if (a->shapes.count) usage("--random-shapes makes a list: give it without --shape and --shapes");
+    if (shapes_random(&a->shapes, a->random_shapes, a->bench.seed, why, sizeof why)) usage("%s", why);
+    printf("# ptxmm-bench --random-shapes %zu --seed %llu\n# name M N K batch layout\n", a->random_shapes,
+           (unsigned long long)a->bench.seed);
+    shapes_print(&a->shapes);
+    shapes_free(&a->shapes);
+    return EXIT_RIGHT;
+}
+
 /* Whatever ends the program, --help too: what was printed must have been written. */
 static void check_output(int code, void *unused)
 {
@@ -405,6 +434,7 @@ int main(int argc, char **argv)
     bench->workspace = 256 << 20;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
+    if (a.random_shapes) return print_random(&a);
     if (a.calibrate_count) return bench_calibrate(a.calibrate, a.calibrate_count) ? EXIT_USAGE : EXIT_RIGHT;
     if (a.choose_count) return bench_choose(a.choose, a.choose_count) ? EXIT_USAGE : EXIT_RIGHT;
     if (a.chart && !a.markdown) usage("--chart draws what --markdown reads: give both");
@@ -417,6 +447,12 @@ int main(int argc, char **argv)
         if (kernel->b != PTXMM_BF16_OR_F16) bench->b_type = kernel->b;
         if (kernel->d != PTXMM_BF16_OR_F16) bench->out_type = kernel->d;
     }
+    const struct ptxmm_problem launched = { .m = 1, .n = 1, .k = 1, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16,
+                                            .d.type = PTXMM_BF16,
+                                            .prefer = { .cluster = bench->cluster, .cluster_rows = bench->cluster_rows,
+                                                        .groups = bench->groups } };
+    struct ptxmm_error error;
+    if (ptxmm_problem_check(&launched, &error)) usage("%s", error.text);
     if (!bench->b_type) bench->b_type = bench->type;
     if (!bench->out_type) bench->out_type = type_is_fp8(bench->type) ? PTXMM_BF16 : bench->type;
     if (!bench->pairs) bench->pairs = a.quick ? 8 : 24;

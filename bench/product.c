@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "cli/check.h"
+#include "loader/launch.h"
 
 /* The data of one product, on the host and in every set. */
 struct data {
@@ -450,6 +451,25 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     ptxmm_plan_destroy(&plan);
 }
 
+/* One kernel in the launches that the model thinks fastest, the others as they are. */
+static void all_launches(struct bench *bench, const struct shape *shape, const struct ptxmm_problem *problem,
+                         const struct ptxmm_kernel_info *kernel, struct contest *c, struct data *data, const char *place)
+{
+    struct ptxmm_problem launched = *problem;
+    struct ptxmm_candidate list[MOST_LAUNCHES];
+    if (!bench->all_launches || !launch_is_open(kernel)) {
+        one_kernel(bench, shape, problem, c, data, place);
+        return;
+    }
+    const size_t count = launch_list(&bench->device, problem, kernel, list, bench->all_launches);
+    for (size_t i = 0; i < count; i++) {
+        launched.prefer.cluster = (int)list[i].cluster;
+        launched.prefer.cluster_rows = (int)list[i].cluster_rows;
+        launched.prefer.groups = (int)list[i].groups;
+        one_kernel(bench, shape, &launched, c, data, place);
+    }
+}
+
 /* The heuristic's first, checked like ours; then the fastest of what it offers. */
 static void prepare_cublaslt(struct bench *bench, const struct shape *shape, struct cublaslt_matmul *matmul,
                              struct data *data, struct contest *c)
@@ -517,7 +537,8 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
                .constant = bench->constant_b },
         .d = { .type = bench->out_type },
         .accumulate = bench->accumulate,
-        .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace },
+        .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace, .cluster = bench->cluster,
+                    .cluster_rows = bench->cluster_rows, .groups = bench->groups },
     };
     const bool a_k = problem.a.layout == PTXMM_K_MAJOR, b_k = problem.b.layout == PTXMM_K_MAJOR;
     problem.a.ld = aligned(bench->type, a_k ? shape->k : shape->m);
@@ -587,7 +608,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
     }
     for (size_t i = 0; i < (bench->all_kernels ? usable : 1); i++) {
         if (bench->all_kernels) problem.prefer.kernel = candidates[i].kernel->name;
-        one_kernel(bench, shape, &problem, &contest, &data, place);
+        all_launches(bench, shape, &problem, candidates[i].kernel, &contest, &data, place);
     }
 done:
     cublaslt_matmul_destroy(&matmul);

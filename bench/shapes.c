@@ -1,7 +1,9 @@
-/* shapes.c -- reads problem lists. */
+/* shapes.c -- reads problem lists, and makes random ones. */
 #include "shapes.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +110,59 @@ int shapes_default(struct shapes *shapes, char *why, size_t why_size)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (shapes_parse(shapes, list[i], why, why_size)) return -1;
     return 0;
+}
+
+/* splitmix64: a uniform number of [0, 1). */
+static double uniform(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+/* Log-uniform from low to high, then the nearest multiple of `step` that lies in between. */
+static int64_t random_size(uint64_t *state, int64_t low, int64_t high, int64_t step)
+{
+    const double size = (double)low * exp2(log2((double)high / (double)low) * uniform(state));
+    const int64_t multiple = (int64_t)(size / (double)step + 0.5) * step;
+    const int64_t least = (low + step - 1) / step * step;
+    return multiple < least ? least : multiple;
+}
+
+int shapes_random(struct shapes *shapes, size_t count, uint64_t seed, char *why, size_t why_size)
+{
+    static const struct {
+        int64_t m, nk;   /* multiples of */
+    } kinds[] = { { 64, 64 }, { 8, 8 }, { 1, 8 } };
+    const size_t first = shapes->count;
+    uint64_t state = seed;
+    for (size_t i = 0; i < count;) {
+        struct shape shape = { .batch = 1, .layout = "kk" };
+        shape.m = random_size(&state, 1, 8192, kinds[i % 3].m);
+        shape.n = random_size(&state, 64, 16384, kinds[i % 3].nk);
+        shape.k = random_size(&state, 64, 16384, kinds[i % 3].nk);
+        bool again = (double)shape.m * (double)shape.n * (double)shape.k > 2e12;
+        for (size_t j = first; j < shapes->count; j++) {
+            const struct shape *s = &shapes->list[j];
+            again = again || (s->m == shape.m && s->n == shape.n && s->k == shape.k);
+        }
+        if (again) continue;
+        snprintf(shape.name, sizeof shape.name, "%lldx%lldx%lld", (long long)shape.m, (long long)shape.n,
+                 (long long)shape.k);
+        if (append(shapes, &shape, why, why_size)) return -1;
+        i++;
+    }
+    return 0;
+}
+
+void shapes_print(const struct shapes *shapes)
+{
+    for (size_t i = 0; i < shapes->count; i++) {
+        const struct shape *s = &shapes->list[i];
+        printf("%-18s %6lld %6lld %6lld %4lld %s\n", s->name, (long long)s->m, (long long)s->n, (long long)s->k,
+               (long long)s->batch, s->layout);
+    }
 }
 
 void shapes_free(struct shapes *shapes)

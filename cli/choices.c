@@ -46,6 +46,26 @@ static bool read_type(const struct words *w, const json_t *entry, const char *me
     return (name && type_parse(name, type)) || wrong(w, member, "bf16, f16, f32, e4m3 or e5m2");
 }
 
+/* How the kernel is launched: what ptxmm_open would take. */
+static bool read_launch(const struct words *w, const json_t *entry, struct ptxmm_choice *c)
+{
+    int64_t cluster, rows, groups;
+    if (!read_size(w, entry, "cluster", 0, 0, &cluster) ||
+        !read_size(w, entry, "cluster_rows", 0, 0, &rows) ||
+        !read_size(w, entry, "groups", 0, 0, &groups))
+        return false;
+    if (cluster > 8 || (cluster > 4 && cluster < 8))
+        return wrong(w, "cluster", "0, 1, 2, 3, 4 or 8");
+    if (rows > 8 || (rows & (rows - 1)) || (rows && cluster % rows))
+        return wrong(w, "cluster_rows", "0, 1, 2, 4 or 8, and divide the cluster");
+    if (groups > 64)
+        return wrong(w, "groups", "from 0 to 64");
+    c->cluster = (int)cluster;
+    c->cluster_rows = (int)rows;
+    c->groups = (int)groups;
+    return true;
+}
+
 bool choice_read(const json_t *entry, struct ptxmm_choice *c, char *error, size_t size)
 {
     const struct words words = { error, size }, *const w = &words;
@@ -58,7 +78,7 @@ bool choice_read(const json_t *entry, struct ptxmm_choice *c, char *error, size_
            read_size(w, entry, "m", -1, 1, &c->m) && read_size(w, entry, "n", -1, 1, &c->n) &&
            read_size(w, entry, "k", -1, 0, &c->k) && read_size(w, entry, "batch", 1, 0, &c->batch) &&
            read_type(w, entry, "a", &c->a) && read_type(w, entry, "b", &c->b) &&
-           read_type(w, entry, "d", &c->d);
+           read_type(w, entry, "d", &c->d) && read_launch(w, entry, c);
 }
 
 static bool read_all(const char *file, struct choice_list *choices, char *error, size_t size)

@@ -2,9 +2,11 @@
  *
  *     { "schema": 1, "choices": [
  *       { "device": "NVIDIA H200", "m": 64, "n": 2112, "k": 7168, "batch": 1, "a": "bf16", "b": "bf16", "d": "bf16",
- *         "accumulate": "default", "kernel": "sm90_gemm_bf16_64x64_split", "us": 16.3 }, ... ] }
+ *         "accumulate": "default", "kernel": "sm90_gemm_bf16_64x64_split", "cluster": 4, "cluster_rows": 1, "groups": 1,
+ *         "us": 16.3 }, ... ] }
  *
- * "batch" and "accumulate" may be missing; "us" and members of other names are not read. */
+ * "cluster", "cluster_rows" and "groups" are how a split or multicast kernel is launched; each may be missing, or 0, which is
+ * as predicted. "batch" and "accumulate" may be missing too; "us" and members of other names are not read. */
 #ifndef CHOICES_H
 #define CHOICES_H
 

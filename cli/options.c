@@ -18,7 +18,7 @@ enum key {
     KEY_DRIVER = 256, KEY_PTX_DIR, KEY_DEVICE, KEY_JSON, KEY_HELP, KEY_VERSION,
     KEY_M, KEY_N, KEY_K, KEY_BATCH, KEY_STRIDE_A, KEY_STRIDE_B, KEY_STRIDE_C, KEY_STRIDE_D,
     KEY_LDA, KEY_LDB, KEY_LDC, KEY_LDD, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_ARCH,
-    KEY_KERNEL, KEY_CHOICES, KEY_SMS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
+    KEY_KERNEL, KEY_CHOICES, KEY_SMS, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_WORKSPACE, KEY_ALPHA, KEY_BETA, KEY_A, KEY_B, KEY_C, KEY_OUT, KEY_SEED, KEY_REPEAT,
     KEY_QUICK, KEY_FULL, KEY_FORCE, KEY_TILES, KEY_SLICES, KEY_STAGES, KEY_ACCUMULATORS, KEY_ISSUE,
     KEY_LOAD, KEY_MMA, KEY_EPILOGUE, KEY_SVG
 };
@@ -72,7 +72,14 @@ enum key {
       "them before it has ended", IN_ORDER }
 #define CHOICE                                                                                     \
     { "kernel", KEY_KERNEL, "NAME", 0, "this kernel and no other", IN_ORDER },                     \
-    { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER }
+    { "sms", KEY_SMS, "COUNT", 0, "use at most so many SMs", IN_ORDER },                           \
+    { "cluster", KEY_CLUSTER, "CTAS", 0,                                                           \
+      "split and multicast kernels in clusters of so many CTAs (default: the fastest predicted)",  \
+      IN_ORDER },                                                                                  \
+    { "cluster-rows", KEY_CLUSTER_ROWS, "COUNT", 0,                                                \
+      "multicast kernels with so many rows of tiles in a cluster", IN_ORDER },                     \
+    { "groups", KEY_GROUPS, "COUNT", 0,                                                            \
+      "split and multicast kernels with so many clusters that share a tile's K", IN_ORDER }
 #define WORKSPACE(words)                                                                           \
     { "workspace", KEY_WORKSPACE, "BYTES", 0, words, IN_ORDER }
 #define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
@@ -331,6 +338,9 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_CHOICES: o->choices = file_name(r, key, text); break;
     case KEY_WORKSPACE: o->workspace = whole(r, key, text, 0, INT64_MAX); break;
     case KEY_SMS: o->sms = whole(r, key, text, 1, 65535); break;
+    case KEY_CLUSTER: o->cluster = (int)whole(r, key, text, 1, 8); break;
+    case KEY_CLUSTER_ROWS: o->cluster_rows = (int)whole(r, key, text, 1, 8); break;
+    case KEY_GROUPS: o->groups = (int)whole(r, key, text, 1, 64); break;
     case KEY_ALPHA: o->alpha = factor(r, key, text); break;
     case KEY_BETA: o->beta = factor(r, key, text); break;
     case KEY_A: o->a = file_name(r, key, text); break;

@@ -52,7 +52,10 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
         .accumulate = o->accumulate,
         .prefer = { .kernel = o->kernel,
                     .sm_budget = (int)o->sms,
-                    .workspace_limit = o->workspace },
+                    .workspace_limit = o->workspace,
+                    .cluster = o->cluster,
+                    .cluster_rows = o->cluster_rows,
+                    .groups = o->groups },
     };
     if (o->c || o->beta > 0 || o->beta < 0)
         problem->c = (struct ptxmm_operand){ .type = o->out_type, .ld = o->ldc };

@@ -255,7 +255,13 @@ struct ptxmm_preferences {
     int64_t workspace_limit;  /* bytes of workspace the caller will provide; 0: none */
     const char *kernel;       /* only this kernel, by name; NULL: the fastest predicted */
     int no_programmatic_launch; /* 1: do not overlap the start with the previous kernel of the stream */
-    uint64_t reserved[4];
+    int : 32;
+    /* How split and multicast kernels are launched, each 0: the fastest predicted. Kernels that cannot be launched so are rejected; all
+     * others have a cluster of their own, 1 row and 1 group. */
+    int cluster;              /* CTAs a cluster: 1, 2, 4, 8; split kernels also 3 */
+    int cluster_rows;         /* ... in so many rows of tiles: 1, 2, 4, 8, a divisor of it; split kernels 1 */
+    int groups;               /* clusters that share a tile's K, through the workspace: 1 to 64 */
+    uint64_t reserved[2];
 };
 
 /* The whole problem. Zero in every optional field gives a plain dense product. */
@@ -295,7 +301,8 @@ PTXMM_API enum ptxmm_status ptxmm_problem_check(const struct ptxmm_problem *prob
     X(NOT_ASKED, 13, "another kernel was asked for by name")                                                     \
     X(DRIVER, 14, "the driver is too old for the kernel")                                                        \
     X(IMAGE, 15, "the kernel's image is missing or damaged")                                                     \
-    X(CLUSTER, 16, "too few SMs for the CTAs that must run at a time")
+    X(CLUSTER, 16, "too few SMs for the CTAs that must run at a time")                                           \
+    X(LAUNCH, 17, "the kernel cannot be launched like this")
 
 enum ptxmm_reason {
 #define PTXMM_REASON_ENUM(name, value, text) PTXMM_REASON_##name = value,
@@ -337,15 +344,18 @@ PTXMM_API enum ptxmm_status ptxmm_select(const struct ptxmm_device *device, cons
 /* One line for people: "sm90_gemm_bf16_128x256: a.ld is 130 bytes, must be a multiple of 16". Returns snprintf's count. */
 PTXMM_API int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text, size_t size);
 
-/* What somebody measured to be the best: for this product on this device, that kernel (ptxmm-bench --choose makes such a list). What
- * else a problem has, leading dimensions and C among it, does not count. */
+/* What somebody measured to be the best: for this product on this device, that kernel, launched like that (ptxmm-bench --choose makes
+ * such a list). What else a problem has, leading dimensions and C among it, does not count. */
 struct ptxmm_choice {
     const char *device;          /* its name, as in struct ptxmm_device */
     int64_t m, n, k, batch;      /* batch 0 counts as 1 */
     enum ptxmm_type a, b, d;
     enum ptxmm_accumulate accumulate;
     const char *kernel;          /* a name that this pack has not is passed over: the list may be of another version */
-    uint64_t reserved[4];
+    /* As in struct ptxmm_preferences, whose own count more if the problem has any. If the kernel cannot be launched like this, because the
+     * workspace is less than was measured with, say, it is launched as the fastest predicted. */
+    int cluster, cluster_rows, groups;
+    uint64_t reserved[2];
 };
 
 /* The pipeline model of a persistent kernel with `stages` load slots and `accumulators` accumulator buffers (docs/model.md has

@@ -2,11 +2,13 @@
 #include "choices.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "kernels.h"
+#include "launch.h"
 #include "problem.h"
 
 struct choice {
@@ -14,6 +16,7 @@ struct choice {
     int64_t key[8]; /* m, n, k, batch, types of a, b and d, accumulate */
     size_t place;   /* in the caller's list: of two for the same product the later one counts */
     const struct ptxmm_kernel_info *kernel;
+    int cluster, cluster_rows, groups; /* 0: as promises most */
 };
 
 /* Of 16-bit types there is one accumulation. */
@@ -75,6 +78,11 @@ static enum ptxmm_status check(const struct ptxmm_choice *c, size_t index,
     if (c->accumulate != PTXMM_ACCUMULATE_DEFAULT && c->accumulate != PTXMM_ACCUMULATE_FAST)
         REFUSE(index, "accumulate", "%d, must be %d or %d", (int)c->accumulate,
                PTXMM_ACCUMULATE_DEFAULT, PTXMM_ACCUMULATE_FAST);
+    char where[64];
+    snprintf(where, sizeof where, "options.choices[%zu]", index);
+    enum ptxmm_status status = launch_check(where, c->cluster, c->cluster_rows, c->groups, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
         if (c->reserved[i])
             REFUSE(index, "reserved", "%s, must be 0", "not 0");
@@ -121,6 +129,9 @@ enum ptxmm_status choices_copy(const struct ptxmm_choice *given, size_t count,
         put_key(&list[taken], c->device, c->m, c->n, c->k, c->batch, c->a, c->b, c->d,
                 c->accumulate);
         list[taken].kernel = kernel;
+        list[taken].cluster = c->cluster;
+        list[taken].cluster_rows = c->cluster_rows;
+        list[taken].groups = c->groups;
         list[taken++].place = i;
     }
     qsort(list, taken, sizeof *list, compare_all);
@@ -142,7 +153,8 @@ void choices_free(struct choices *choices)
 
 const struct ptxmm_kernel_info *choices_find(const struct choices *choices,
                                              const struct ptxmm_device *device,
-                                             const struct ptxmm_problem *problem)
+                                             const struct ptxmm_problem *problem,
+                                             struct ptxmm_preferences *prefer)
 {
     if (!choices->count)
         return NULL;
@@ -151,5 +163,12 @@ const struct ptxmm_kernel_info *choices_find(const struct choices *choices,
             problem->a.type, problem->b.type, problem->d.type, problem->accumulate);
     const struct choice *found =
         bsearch(&wanted, choices->list, choices->count, sizeof wanted, compare);
-    return found ? found->kernel : NULL;
+    if (!found)
+        return NULL;
+    if (!prefer->cluster && !prefer->cluster_rows && !prefer->groups) {
+        prefer->cluster = found->cluster;
+        prefer->cluster_rows = found->cluster_rows;
+        prefer->groups = found->groups;
+    }
+    return found->kernel;
 }

@@ -15,9 +15,11 @@ enum ptxmm_status choices_copy(const struct ptxmm_choice *given, size_t count,
                                struct choices *choices, size_t *skipped, struct ptxmm_error *error);
 void choices_free(struct choices *choices);
 
-/* The kernel for this problem on this device, or NULL. */
+/* The kernel for this problem on this device, or NULL. Writes how it is to be launched into the
+ * preferences, which are the problem's own, if those say nothing about it. */
 const struct ptxmm_kernel_info *choices_find(const struct choices *choices,
                                              const struct ptxmm_device *device,
-                                             const struct ptxmm_problem *problem);
+                                             const struct ptxmm_problem *problem,
+                                             struct ptxmm_preferences *prefer);
 
 #endif

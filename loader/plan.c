@@ -60,14 +60,31 @@ static enum ptxmm_status describe_context(const struct driver *driver, CUcontext
     return status;
 }
 
-/* The first of the usable candidates, or the caller's choice if it is one of them. */
-static const struct ptxmm_candidate *first_of(const struct ptxmm_candidate *candidates,
-                                              const struct ptxmm_kernel_info *choice)
+/* Judges the kernels; returns the first of the usable ones, or the caller's choice if it is one of them.
+ * `measured` is the problem with that kernel, launched as it was measured, as preference; NULL: there is no
+ * choice. */
+static const struct ptxmm_candidate *best_of(const struct ptxmm_device *device,
+                                             const struct ptxmm_problem *problem,
+                                             const struct ptxmm_problem *measured,
+                                             const struct select_except *except,
+                                             struct ptxmm_candidate *candidates)
 {
-    for (size_t i = 0; choice && i < KERNEL_COUNT; i++)
-        if (candidates[i].kernel == choice && candidates[i].reason == PTXMM_REASON_NONE)
+    if (measured) {
+        select_judge(device, measured, except, candidates);
+        if (candidates[0].reason == PTXMM_REASON_NONE)
+            return &candidates[0];
+    }
+    select_judge(device, problem, except, candidates);
+    for (size_t i = 0; measured && i < KERNEL_COUNT; i++)
+        if (candidates[i].reason == PTXMM_REASON_NONE &&
+            !strcmp(candidates[i].kernel->name, measured->prefer.kernel))
             return &candidates[i];
     return &candidates[0];
+}
+
+static int has_launch(const struct ptxmm_preferences *prefer)
+{
+    return prefer->cluster || prefer->cluster_rows || prefer->groups;
 }
 
 /* Do the groups of this candidate's clusters wait for one another? Then all must run at a time. */
@@ -113,11 +130,14 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
     struct ptxmm_candidate candidates[KERNEL_COUNT];
     struct select_except except[KERNEL_COUNT] = { { .reason = PTXMM_REASON_NONE } };
     struct ptxmm_error first = { .status = PTXMM_OK };
+    struct ptxmm_problem copy = *problem;
     const struct ptxmm_kernel_info *choice =
-        problem->prefer.kernel ? NULL : choices_find(&mm->choices, device, problem);
+        problem->prefer.kernel ? NULL : choices_find(&mm->choices, device, problem, &copy.prefer);
+    copy.prefer.kernel = choice ? choice->name : NULL;
+    const struct ptxmm_problem *measured = choice ? &copy : NULL;
     for (;;) {
-        select_judge(device, problem, except, candidates);
-        const struct ptxmm_candidate *best = first_of(candidates, choice);
+        const struct ptxmm_candidate *best =
+            best_of(device, problem, measured, except, candidates);
         if (best->reason != PTXMM_REASON_NONE)
             break;
         size_t index = kernels_index(best->kernel);
@@ -134,6 +154,11 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
             if (has >= needs) {
                 plan->info.candidate = *best;
                 return PTXMM_OK;
+            }
+            if (measured && !has_launch(&problem->prefer) && has_launch(&copy.prefer)) {
+                // Launched otherwise it may fit.
+                copy.prefer.cluster = copy.prefer.cluster_rows = copy.prefer.groups = 0;
+                continue;
             }
             except[index] = (struct select_except){ PTXMM_REASON_CLUSTER, "clusters", has, needs };
             continue;

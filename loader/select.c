@@ -7,8 +7,8 @@
 
 #include "device.h"
 #include "error.h"
+#include "launch.h"
 #include "problem.h"
-#include "timing.h"
 
 /* TMA wants base addresses and strides in multiples of this, and strides below 2^40 bytes. */
 enum { ALIGNMENT = 16 };
@@ -114,9 +114,16 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
         return snprintf(text, size, "%s: %s is %s, must be %s", name, field,
                         problem_accumulate_name((enum ptxmm_accumulate)has),
                         problem_accumulate_name((enum ptxmm_accumulate)needs));
+    case PTXMM_REASON_WORKSPACE:
+        return snprintf(text, size, "%s: %s is %" PRId64 ", must be at least %" PRId64, name, field, has,
+                        needs);
+    case PTXMM_REASON_LAUNCH:
+        if (launch_is_open(candidate->kernel) && has < needs) // 3 is no power of two
+            return snprintf(text, size, "%s: %s is %" PRId64 ", must be 1, 2, 4 or 8", name, field, has);
+        return snprintf(text, size, "%s: %s is %" PRId64 ", must be %s%" PRId64, name, field, has,
+                        launch_is_open(candidate->kernel) && needs > 1 ? "at most " : "", needs);
     case PTXMM_REASON_EPILOGUE:
-    case PTXMM_REASON_DETERMINISM:
-    case PTXMM_REASON_WORKSPACE: break;
+    case PTXMM_REASON_DETERMINISM: break;
     }
     return snprintf(text, size, "%s: %s is %" PRId64 ", must be %" PRId64 " (%s)", name, field, has,
                     needs, ptxmm_reason_text(candidate->reason));
@@ -319,7 +326,8 @@ static void reject_budget(struct ptxmm_candidate *candidate, const struct ptxmm_
                           int64_t budget)
 {
     int64_t ctas = candidate->ctas;
-    if (candidate->kernel->algorithm != PTXMM_MULTICAST || budget == 0 ||
+    if (candidate->reason != PTXMM_REASON_NONE ||
+        candidate->kernel->algorithm != PTXMM_MULTICAST || budget == 0 ||
         budget >= device->sm_count || ctas <= budget)
         return;
     *candidate = (struct ptxmm_candidate){ .kernel = candidate->kernel };
@@ -333,7 +341,7 @@ static void judge(const struct ptxmm_device *device, const struct ptxmm_problem 
         !reject_kind(candidate, problem) && !reject_types(candidate, problem) &&
         !reject_accumulate(candidate, problem) && !reject_layouts(candidate, problem) &&
         !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem)) {
-        timing_predict(device, problem, candidate);
+        launch_choose(device, problem, candidate);
         reject_budget(candidate, device, problem->prefer.sm_budget);
     }
 }
@@ -414,8 +422,8 @@ static int progress(const struct ptxmm_candidate *candidate)
         PTXMM_REASON_NOT_ASKED,    PTXMM_REASON_DETERMINISM,   PTXMM_REASON_KIND,
         PTXMM_REASON_TYPE,         PTXMM_REASON_ACCUMULATE,    PTXMM_REASON_LAYOUT,
         PTXMM_REASON_SCALE,        PTXMM_REASON_EPILOGUE,      PTXMM_REASON_SIZE,
-        PTXMM_REASON_ALIGNMENT,    PTXMM_REASON_WORKSPACE,     PTXMM_REASON_DRIVER,
-        PTXMM_REASON_IMAGE,
+        PTXMM_REASON_ALIGNMENT,    PTXMM_REASON_LAUNCH,        PTXMM_REASON_WORKSPACE,
+        PTXMM_REASON_DRIVER,       PTXMM_REASON_IMAGE,
     };
     const int stages = sizeof order / sizeof order[0];
     // That a cluster does not fit at all shows at once, that some of many do not comes last.

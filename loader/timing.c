@@ -397,20 +397,21 @@ static double together(double a, double b)
     return most * (1 + share * share * share * share / 12);
 }
 
-/* Clusters of this many CTAs that run at a time, one CTA an SM. The parts of the chip from which a
- * cluster may be made do not all have a multiple of 4 SMs: an H200 runs 66 clusters of 2, but 30 of
- * 4 and 15 of 8 on 132 SMs (cuOccupancyMaxActiveClusters). */
-static int64_t clusters_at_a_time(int64_t sms, int64_t cluster)
-{
-    int64_t clusters = cluster <= 2 ? sms / cluster : sms * 10 / 11 / cluster;
-    return clusters > 0 ? clusters : 1;
-}
-
-/* SMs that may be used. */
-static int64_t sms_of(const struct ptxmm_device *device, const struct ptxmm_problem *problem)
+int64_t timing_sms(const struct ptxmm_device *device, const struct ptxmm_problem *problem)
 {
     int budget = problem->prefer.sm_budget;
     return budget > 0 ? smaller(budget, device->sm_count) : device->sm_count;
+}
+
+/* One CTA an SM. The parts of the chip from which a cluster may be made do not all have a multiple of 4
+ * SMs: an H200 runs 66 clusters of 2, but 30 of 4 and 15 of 8 on 132 SMs
+ * (cuOccupancyMaxActiveClusters). */
+int64_t timing_clusters(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                        int64_t cluster)
+{
+    int64_t sms = timing_sms(device, problem);
+    int64_t clusters = cluster <= 2 ? sms / cluster : sms * 10 / 11 / cluster;
+    return clusters > 0 ? clusters : 1;
 }
 
 /* Rows of a slice of A or B that lie outside of the matrix, on average: the last tile is moved back to
@@ -468,7 +469,7 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     // rounds evenly. Idle SMs leave power and bandwidth to the others: 128 CTAs beat 132 by 0.5 to
     // 1 % where the tiles are a power of two.
     int64_t items = is_multicast ? tiles / cluster * groups : tiles * groups;
-    int64_t clusters = clusters_at_a_time(sms_of(device, problem), cluster);
+    int64_t clusters = timing_clusters(device, problem, cluster);
     int64_t rounds = ceil_div(items, clusters);
     clusters = ceil_div(items, rounds);
     candidate->waves = (double)items / (double)clusters;
@@ -528,64 +529,4 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     candidate->compute_seconds = 2 * m * n * k * (double)batch /
                                  (peak_flops(kernel) * device->sm_count * highest);
     candidate->memory_seconds = (inputs + outputs) / bandwidth;
-}
-
-void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                    struct ptxmm_candidate *candidate)
-{
-    timing_predict_with(timing_of(candidate->kernel), device, problem, candidate);
-}
-
-void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
-                         const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate)
-{
-    const struct ptxmm_kernel_info *kernel = candidate->kernel;
-    assert(timing);
-    if (problem_is_empty(problem))
-        return;
-    int is_multicast = kernel->algorithm == PTXMM_MULTICAST;
-    struct launch_shape shape = { kernel->cluster, 1, 1 };
-    timing_predict_as(timing, device, problem, &shape, candidate);
-    if (kernel->algorithm != PTXMM_SPLIT && !is_multicast)
-        return;
-
-    // Others take the cluster, and the groups that the workspace allows, that promise the least time.
-    // No part of K is left without a slice.
-    static const struct launch_shape split[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 3, 1, 0 }, { 4, 1, 0 }, { 8, 1, 0 } },
-                                     multicast[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 2, 2, 0 },
-                                                     { 4, 1, 0 }, { 4, 2, 0 }, { 4, 4, 0 },
-                                                     { 8, 1, 0 }, { 8, 2, 0 }, { 8, 4, 0 } };
-    enum { MOST_GROUPS = 64 };
-    const struct launch_shape *shapes = is_multicast ? multicast : split;
-    size_t count = is_multicast ? sizeof multicast / sizeof multicast[0] : sizeof split / sizeof split[0];
-    int64_t slices = ceil_div(problem->k, kernel->tile_k), sms = sms_of(device, problem);
-    struct ptxmm_candidate best = *candidate;
-    for (size_t i = 0; i < count; i++) {
-        // More groups soon cost more than they bring: after a few that were no better, none is.
-        double least = INFINITY;
-        int64_t best_groups = 0;
-        shape = shapes[i];
-        for (int64_t groups = 1; groups <= MOST_GROUPS && groups <= best_groups + 4; groups++) {
-            int64_t parts = is_multicast ? groups : shape.cluster * groups;
-            if (parts > (slices > 0 ? slices : 1) || shape.cluster > sms)
-                break;
-            shape.groups = groups;
-            timing_predict_as(timing, device, problem, &shape, candidate);
-            int64_t counters = candidate->tiles * (is_multicast ? 2 : shape.cluster);
-            if (groups > 1 && (candidate->workspace_bytes > problem->prefer.workspace_limit ||
-                               counters > PTXMM_WORKSPACE_COUNTERS / 4))
-                break;
-            // Groups that wait for one another must all run at a time.
-            if (is_multicast && groups > 1 &&
-                candidate->ctas > shape.cluster * clusters_at_a_time(sms, shape.cluster))
-                break;
-            if (candidate->seconds < least) {
-                least = candidate->seconds;
-                best_groups = groups;
-            }
-            if (candidate->seconds < best.seconds)
-                best = *candidate;
-        }
-    }
-    *candidate = best;
 }

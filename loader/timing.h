@@ -39,15 +39,6 @@ struct timing {
     double l2;                /* [guess]  share of the L2 that operands can hold on to */
 };
 
-/* Fills the predictions of a usable candidate: seconds, waves, tiles, ctas, tensor_busy,
- * compute_seconds, memory_seconds. */
-void timing_predict(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                    struct ptxmm_candidate *candidate);
-
-/* The same with constants that are not in the table. */
-void timing_predict_with(const struct timing *timing, const struct ptxmm_device *device,
-                         const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate);
-
 /* How a kernel is launched that leaves it open. */
 struct launch_shape {
     int64_t cluster; /* CTAs a cluster, ... */
@@ -55,11 +46,17 @@ struct launch_shape {
     int64_t groups;  /* clusters that share K */
 };
 
-/* The same for a split or multicast kernel launched like this, instead of as promises most; other
- * kernels have their own cluster, 1 and 1. The problem must not be empty. */
+/* Fills the predictions of a usable candidate, launched like this: seconds, waves, tiles, ctas,
+ * tensor_busy, compute_seconds, memory_seconds. Kernels that are neither split nor multicast have their
+ * own cluster, 1 and 1; the others' launches are chosen in launch.c. The problem must not be empty. */
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
                        const struct ptxmm_problem *problem, const struct launch_shape *shape,
                        struct ptxmm_candidate *candidate);
+
+/* SMs that the problem may use, and clusters of so many CTAs that run on them at a time. */
+int64_t timing_sms(const struct ptxmm_device *device, const struct ptxmm_problem *problem);
+int64_t timing_clusters(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
+                        int64_t cluster);
 
 /* Tiles of an operand's rows in whole clusters: a multiple of this many. */
 int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple);

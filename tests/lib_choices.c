@@ -33,6 +33,14 @@ static struct choices copied(const struct ptxmm_choice *list, size_t count, size
     return c;
 }
 
+/* Of the kernel alone. */
+static const struct ptxmm_kernel_info *find(const struct choices *c, const struct ptxmm_device *d,
+                                            const struct ptxmm_problem *problem)
+{
+    struct ptxmm_preferences prefer = { 0 };
+    return choices_find(c, d, problem, &prefer);
+}
+
 static void each_member_counts(void **state)
 {
     (void)state;
@@ -40,20 +48,20 @@ static void each_member_counts(void **state)
     struct choices c = copied(&base, 1, 0);
     const struct ptxmm_device here = of_name(device), elsewhere = of_name("Stub H20"), longer = of_name("Stub H200 2");
     const struct ptxmm_problem fits = case_problem(512, 512, 512);
-    assert_string_equal(choices_find(&c, &here, &fits)->name, wide);
-    assert_null(choices_find(&c, &elsewhere, &fits));
-    assert_null(choices_find(&c, &longer, &fits));
+    assert_string_equal(find(&c, &here, &fits)->name, wide);
+    assert_null(find(&c, &elsewhere, &fits));
+    assert_null(find(&c, &longer, &fits));
 #define OTHER(change)                                 \
     do {                                              \
         struct ptxmm_problem p = fits;                \
         change;                                       \
-        assert_null(choices_find(&c, &here, &p));     \
+        assert_null(find(&c, &here, &p));     \
     } while (0)
 #define SAME(change)                                  \
     do {                                              \
         struct ptxmm_problem p = fits;                \
         change;                                       \
-        assert_non_null(choices_find(&c, &here, &p)); \
+        assert_non_null(find(&c, &here, &p)); \
     } while (0)
     OTHER(p.m = 511);
     OTHER(p.n = 513);
@@ -78,9 +86,9 @@ static void each_member_counts(void **state)
     p.b.type = PTXMM_E5M2;
     p.kind = PTXMM_BATCH_STRIDED;
     p.batch = 3;
-    assert_null(choices_find(&c, &here, &p)); // fast accumulation is not allowed
+    assert_null(find(&c, &here, &p)); // fast accumulation is not allowed
     p.accumulate = PTXMM_ACCUMULATE_FAST;
-    assert_non_null(choices_find(&c, &here, &p));
+    assert_non_null(find(&c, &here, &p));
     choices_free(&c);
 }
 
@@ -105,7 +113,7 @@ static void many(void **state)
             if (list[i].m == m && strcmp(list[i].kernel, "sm90_gone"))
                 expected = list[i].kernel;
         const struct ptxmm_problem p = case_problem(m, 512, 512);
-        const struct ptxmm_kernel_info *found = choices_find(&c, &here, &p);
+        const struct ptxmm_kernel_info *found = find(&c, &here, &p);
         assert_true(expected ? found && !strcmp(found->name, expected) : !found);
     }
     choices_free(&c);
@@ -198,7 +206,7 @@ static void wrong_lists(void **state)
     WRONG(c->b = (enum ptxmm_type)99, "options.choices[1].b is 99");
     WRONG(c->d = (enum ptxmm_type)-1, "options.choices[1].d is -1");
     WRONG(c->accumulate = (enum ptxmm_accumulate)2, "options.choices[1].accumulate is 2, must be 0 or 1");
-    WRONG(c->reserved[3] = 1, "options.choices[1].reserved is not 0");
+    WRONG(c->reserved[1] = 1, "options.choices[1].reserved is not 0");
 
     // A name from another version of the pack is no error; the log has a line about it.
     struct ptxmm_choice gone = choice(512, "sm90_gone");

@@ -237,7 +237,7 @@ static void preferences(void **unused)
     REFUSED(p.prefer.sm_budget = -1, "prefer.sm_budget is -1", "at least 0");
     REFUSED(p.prefer.workspace_limit = -1, "prefer.workspace_limit is -1", "at least 0");
     REFUSED(p.prefer.no_programmatic_launch = 3, "prefer.no_programmatic_launch is 3", "0 to 1");
-    REFUSED(p.prefer.reserved[2] = 1, "prefer.reserved[2] is 1", "0");
+    REFUSED(p.prefer.reserved[1] = 1, "prefer.reserved[1] is 1", "0");
     REFUSED(p.prefer.kernel = "sm90_gemm_nothing", "prefer.kernel is \"sm90_gemm_nothing\"",
             "name of a kernel");
     REFUSED(p.prefer.kernel = "", "prefer.kernel is \"\"", "name of a kernel");
