@@ -86,6 +86,18 @@ sed 's/"batch": 1, "type": "bf16"/"batch": 0, "type": "bf16", "accumulate": "fas
 "$out/bin/ptxmm-bench" --choose "$dir/equal.json" --choose "$dir/timed.json" | tr -d ' \n' > "$dir/said"
 if [ "$(grep -o '"kernel"' "$dir/said" | wc -l)" = 2 ] && grep -q '"batch":1,"a":"bf16","b":"bf16","d":"bf16","accumulate":"default","kernel":"quick","us":4.125' "$dir/said"
 then echo "ok choose/same_product"; else echo "not ok choose/same_product"; cat "$dir/said"; fi
+# How it was launched goes with a kernel that can be launched in several ways, and with no other; ptxmm-bench itself takes what comes out.
+cat > "$dir/launched.json" <<'EOF'
+{ "schema": 1, "device": "NVIDIA H200", "results": [
+  { "m": 8, "n": 64, "k": 128, "type": "bf16", "out_type": "bf16", "kernel": "sm90_gemm_bf16_128x64_multicast", "cluster": 4, "cluster_rows": 2, "groups": 1, "pair": { "ours": { "median_us": 5 } } },
+  { "m": 8, "n": 64, "k": 128, "type": "bf16", "out_type": "bf16", "kernel": "sm90_gemm_bf16_128x64_multicast", "cluster": 2, "cluster_rows": 1, "groups": 2, "pair": { "ours": { "median_us": 4 } } },
+  { "m": 8, "n": 128, "k": 128, "type": "bf16", "out_type": "bf16", "kernel": "sm90_gemm_bf16_8x64_split", "cluster": 2, "groups": 1, "pair": { "ours": { "median_us": 4 } } },
+  { "m": 8, "n": 256, "k": 128, "type": "bf16", "out_type": "bf16", "kernel": "sm90_gemm_bf16_128x64", "cluster": 1, "cluster_rows": 1, "groups": 1, "pair": { "ours": { "median_us": 4 } } } ] }
+EOF
+"$out/bin/ptxmm-bench" --choose "$dir/launched.json" > "$dir/choices.json" && tr -d ' \n' < "$dir/choices.json" > "$dir/said"; echo >> "$dir/said"
+if grep -q '"kernel":"sm90_gemm_bf16_128x64_multicast","cluster":2,"cluster_rows":1,"groups":2,"us":4,' "$dir/said" &&
+   grep -q '"kernel":"sm90_gemm_bf16_8x64_split","cluster":2,"groups":1,"us":4,' "$dir/said" && grep -q '"kernel":"sm90_gemm_bf16_128x64","us":4,' "$dir/said"
+then echo "ok choose/launch"; else echo "not ok choose/launch"; cat "$dir/said"; fi
 # Many products take no longer than it takes to read them.
 awk 'BEGIN { printf "{ \"schema\": 1, \"device\": \"NVIDIA H200\", \"results\": ["
              for (m = 1; m <= 60000; m++) printf "%s{ \"m\": %d, \"n\": 8, \"k\": 8, \"type\": \"f16\", \"out_type\": \"f16\", \"kernel\": \"k\", \"pair\": { \"ours\": { \"median_us\": 5 } } }", (m > 1 ? "," : ""), m
@@ -100,6 +112,13 @@ spoilt size '3s/"m": 8/"m": 8.5/' 'm must be a whole number'
 spoilt type '3s/"type": "bf16"/"type": "s8"/' 'a must be bf16'
 spoilt kernel '3s/"kernel": "quick"/"kernel": null/' 'kernel must be a name'
 spoilt time '3s/4\.5/0/' 'median_us must be more than 0'
+spoilt_launch() { # spoilt_launch NAME CHANGE WORDS
+    sed "$2" "$dir/launched.json" > "$dir/spoilt.json"
+    refuses "$1" "$dir/spoilt.json" "results\[0\] makes no choice: $3"
+}
+spoilt_launch cluster '2s/"cluster": 4/"cluster": 6/' 'cluster must be 0, 1, 2, 3, 4 or 8'
+spoilt_launch cluster_rows '2s/"cluster_rows": 2/"cluster_rows": 8/' 'cluster_rows must be 0, 1, 2, 4 or 8, and divide the cluster'
+spoilt_launch groups '2s/"groups": 1/"groups": "x"/' 'groups must be a whole number'
 spoilt no_time '3s/4\.5/"4.5"/' 'median_us must be more than 0'
 sed 's/NVIDIA H200/0123456789012345678901234567890123456789012345678901234567890123/' "$dir/timed.json" > "$dir/named.json"
 refuses device "$dir/named.json" 'results\[0\] makes no choice: device must be a name of 1 to 63 characters'
@@ -136,6 +155,26 @@ head -2 "$dir/same.json" > "$dir/one.json"
 echo ']}' >> "$dir/one.json"
 unwritten calibrate --calibrate "$dir/one.json"
 
+# Random products: the same for a seed, others for another, as many as asked for and in the promised ranges.
+"$out/bin/ptxmm-bench" --random-shapes 300 --seed 7 > "$dir/shapes.txt"
+"$out/bin/ptxmm-bench" --random-shapes 300 --seed 8 > "$dir/others.txt"
+if [ "$(cksum < "$dir/shapes.txt")" = '2598877030 14469' ] && ! cmp -s "$dir/shapes.txt" "$dir/others.txt" &&
+   awk '!/^#/ { nk = i % 3 == 0 ? 64 : 8; step = i % 3 == 0 ? 64 : i % 3 == 1 ? 8 : 1; i++; odd += $2 % 8 != 0; small += $2 < 64; large += $2 > 2048
+                if (NF != 6 || $1 != $2 "x" $3 "x" $4 || $2 < 1 || $2 > 8192 || $2 % step || $3 < 64 || $3 > 16384 || $3 % nk || $4 < 64 || $4 > 16384 || $4 % nk || $2 * $3 * $4 > 2e12 || seen[$1]++) bad = 1 }
+        END { exit bad || i != 300 || odd < 60 || small < 50 || large < 20 }' "$dir/shapes.txt"
+then echo "ok random_shapes/list"; else echo "not ok random_shapes/list"; cksum < "$dir/shapes.txt"; fi
+wrong() { # wrong NAME WORDS OPTIONS...: exit code 2 and one line
+    name=$1; words=$2; shift 2
+    "$out/bin/ptxmm-bench" "$@" > "$dir/said" 2> "$dir/why"
+    if [ "$?" = 2 ] && [ ! -s "$dir/said" ] && [ "$(wc -l < "$dir/why")" = 1 ] && grep -q "$words" "$dir/why"; then echo "ok $name"; else echo "not ok $name"; cat "$dir/said" "$dir/why"; fi
+}
+wrong random_shapes/none 'random-shapes is "0", must be a number from 1 to 10000' --random-shapes 0
+wrong random_shapes/twice 'give it without --shape' --random-shapes 3 --shape 64
+wrong launch/none 'all-launches is "0", must be a number from 1 to 640' --all-launches 0
+wrong launch/cluster 'prefer.cluster is 5, must be 0, 1, 2, 3, 4 or 8' --cluster 5
+wrong launch/rows 'cluster_rows is 4, must be 0 or divide cluster, 2' --cluster 2 --cluster-rows 4
+wrong launch/groups 'groups is "65", must be a number from 1 to 64' --groups 65
+
 "$out/bin/ptxmm-bench" --constant ba > "$dir/said" 2> "$dir/why"
 if [ "$?" = 2 ] && [ ! -s "$dir/said" ] && grep -q 'constant is "ba", must be a, b or ab' "$dir/why"; then echo "ok constant/refused"; else echo "not ok constant/refused"; cat "$dir/said" "$dir/why"; fi
 if [ -e "$out/lib/libptxmm_emulator.so" ]; then
@@ -149,4 +188,22 @@ if [ -e "$out/lib/libptxmm_emulator.so" ]; then
     if constant --constant b && grep -q 'promised that these are constant: b$' "$dir/said" && grep -q '"constant": "b"' "$dir/run.json" &&
        constant && ! grep -q 'constant' "$dir/said" "$dir/run.json"
     then echo "ok constant/said"; else echo "not ok constant/said"; cat "$dir/said" "$dir/why" "$dir/run.json"; fi
+    # Launches that are asked for are timed, and all launches are different ones; what was chosen of them is launched again.
+    bench() { # bench OPTIONS...
+        "$out/bin/ptxmm-bench" --driver "$out/lib/libptxmm_emulator.so" --pairs 1 --protocol pair --no-host-time --json "$dir/run.json" "$@" > "$dir/said" 2> "$dir/why"
+    }
+    if bench --shape 64x64x512 --cluster 2 --groups 3 --kernel sm90_gemm_bf16_8x64_split && grep -q ' 2x3  *pair' "$dir/said" &&
+       bench --shape 200x200x192 --cluster 4 --cluster-rows 2 --kernel sm90_gemm_bf16_128x64_multicast && grep -q ' 2x2x[123]  *pair' "$dir/said"
+    then echo "ok launch/asked"; else echo "not ok launch/asked"; cat "$dir/said" "$dir/why"; fi
+    if bench --shape 64x64x512 --all-launches 2 &&
+       awk '/ pair / { all[$2 " " $3]++; n[$2]++ } END { for (x in all) if (all[x] > 1) bad = 1; for (x in n) if (n[x] != (x ~ /_split|_multicast/ ? 2 : 1)) bad = 1
+                      exit bad || n["sm90_gemm_bf16_64x64"] != 1 || n["sm90_gemm_bf16_128x64_multicast"] != 2 }' "$dir/said"
+    then echo "ok launch/all"; else echo "not ok launch/all"; cat "$dir/said" "$dir/why"; fi
+    sed 's/"emulator": true/"emulator": false/; s/"median_us": [0-9.]*/"median_us": 5/' "$dir/run.json" |
+        awk '/"kernel"/ { here = /sm90_gemm_bf16_128x128_multicast/ } here && /median_us/ { sub(/5/, "4") } { print }' > "$dir/chosen.json"
+    "$out/bin/ptxmm-bench" --choose "$dir/chosen.json" > "$dir/choices.json" 2> "$dir/why"
+    launch=$(tr -d ' \n' < "$dir/choices.json" | sed -n 's/.*_multicast","cluster":\([0-9]*\),"cluster_rows":\([0-9]*\),"groups":\([0-9]*\),.*/\1 \2 \3/p')
+    set -- $launch
+    if [ $# = 3 ] && bench --shape 64x64x512 --choices "$dir/choices.json" && grep -q "sm90_gemm_bf16_128x128_multicast  *$2x$(($1 / $2))x$3 " "$dir/said"
+    then echo "ok launch/chosen"; else echo "not ok launch/chosen: $launch"; cat "$dir/said" "$dir/why" "$dir/choices.json"; fi
 fi

@@ -66,6 +66,11 @@ static void bad_words_get_one_line(void **state)
         { "plan --arch sm80", 2, "--arch is \"sm80\", must be sm90 or sm100" },
         { "kernels --arch 90", 2, "--arch is \"90\", must be sm90 or sm100" },
         { "plan --sms 0", 2, "--sms is \"0\", must be a whole number from 1 to 65535" },
+        { "plan --cluster 0", 2, "--cluster is \"0\", must be a whole number from 1 to 8" },
+        { "plan --cluster-rows 9", 2, "--cluster-rows is \"9\", must be a whole number from 1 to 8" },
+        { "run --groups 65", 2, "--groups is \"65\", must be a whole number from 1 to 64" },
+        { "plan --m 1 --n 1 --k 1 --cluster 5", 2, "prefer.cluster is 5, must be 0, 1, 2, 3, 4 or 8" },
+        { "plan --m 1 --n 1 --k 1 --cluster 2 --cluster-rows 4", 2, "cluster_rows is 4, must be 0 or divide cluster, 2" },
         { "plan --workspace -1", 2, "--workspace is \"-1\", must be a whole number of at least 0" },
         { "run --workspace 1k", 2, "--workspace is \"1k\", must be a whole number" },
         { "verify --workspace", 2, "--workspace has no value, must be followed by BYTES" },
@@ -384,6 +389,25 @@ static void plan_with_workspace(void **state)
     }
 }
 
+/* A launch that is asked for; kernels that have no choice are rejected. */
+static void plan_with_a_launch(void **state)
+{
+    (void)state;
+    json_t *plan = child_json("plan --m 512 --n 512 --k 4096 --cluster 4 --cluster-rows 2 --groups 2 --json", 0), *entry;
+    size_t i, usable = 0, rejected = 0;
+    json_array_foreach(member(plan, "candidates"), i, entry) {
+        if (truth(entry, "usable")) {
+            assert_true(integer(entry, "cluster") == 4 && integer(entry, "cluster_rows") == 2 && integer(entry, "groups") == 2);
+            usable++;
+        } else if (!strcmp(string(entry, "reason"), "LAUNCH")) {
+            assert_true(integer(entry, "needs") == 1 && !strncmp(string(entry, "field"), "prefer.", 7));
+            rejected++;
+        }
+    }
+    assert_true(usable > 0 && rejected > 5);
+    json_decref(plan);
+}
+
 static void plan_takes_any_size(void **state)
 {
     (void)state;
@@ -620,6 +644,7 @@ int main(void)
         cmocka_unit_test(plan_text_agrees_with_json),
         cmocka_unit_test(plan_with_constants),
         cmocka_unit_test(plan_with_workspace),
+        cmocka_unit_test(plan_with_a_launch),
         cmocka_unit_test(plan_takes_any_size),
         cmocka_unit_test(model_gives_the_known_values),
         cmocka_unit_test(the_drawing_agrees_with_the_library),

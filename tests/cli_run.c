@@ -680,6 +680,12 @@ static void run_takes_choices(void **state)
     child_expect("run " DRIVER "--m 64 --n 128 --k 96 --choices choices.json", 0, "sm90_gemm_bf16_128x192");
     child_expect("run " DRIVER "--m 64 --n 128 --k 96 --kernel sm90_gemm_bf16_128x64 --choices choices.json", 0,
                  "sm90_gemm_bf16_128x64");
+    static const char launch[] = "{ \"schema\": 1, \"choices\": [ "
+        CHOICE(BF16 ", \"kernel\": \"sm90_gemm_bf16_128x64_multicast\", \"cluster\": 4, \"cluster_rows\": 2, \"groups\": 2") " ] }";
+    write_whole("launch.json", launch, sizeof launch - 1);
+    child_expect("run " DRIVER "--m 64 --n 128 --k 96 --choices launch.json", 0, "loads shared by 2x2 tiles, K over 2 groups");
+    child_expect("run " DRIVER "--m 64 --n 128 --k 96 --choices launch.json --groups 1 --cluster 2 --cluster-rows 1", 0,
+                 "loads shared by 1x2 tiles");
     child_run("run " DRIVER "--m 64 --n 128 --k 104 --choices choices.json");
     assert_int_equal(child.code, 0);
     assert_null(strstr(child.out, "128x192"));
@@ -698,6 +704,14 @@ static void run_takes_choices(void **state)
           "choices[0].a must be bf16, f16, f32, e4m3 or e5m2" },
         { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"batch\": 1.5, " BF16) " ] }",
           "choices[0].batch must be a whole number of at least 0" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"cluster\": 5, " BF16) " ] }",
+          "choices[0].cluster must be 0, 1, 2, 3, 4 or 8" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"cluster\": 2, \"cluster_rows\": 4, " BF16) " ] }",
+          "choices[0].cluster_rows must be 0, 1, 2, 4 or 8, and divide the cluster" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"groups\": \"2\", " BF16) " ] }",
+          "choices[0].groups must be a whole number of at least 0" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"groups\": 65, " BF16) " ] }",
+          "choices[0].groups must be from 0 to 64" },
         { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"accumulate\": \"slow\", " BF16) " ] }",
           "choices[0].accumulate must be default or fast" },
         { "{ \"schema\": 1, \"choices\": [ { \"device\": \"d\", \"kernel\": \"x\", \"m\": 1, \"n\": 0, \"k\": 1, " BF16 " } ] }",

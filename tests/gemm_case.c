@@ -173,6 +173,9 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
     MORE(c->no_programmatic_launch, " no programmatic launch");
     MORE(c->constant_a || c->constant_b, " constant=%s", constant_name(c->constant_a, c->constant_b));
     MORE(c->workspace_limit, " workspace limit %lld", (long long)c->workspace_limit);
+    MORE(c->cluster, " clusters of %d", c->cluster);
+    MORE(c->cluster_rows, " in %d rows", c->cluster_rows);
+    MORE(c->groups, " %d groups", c->groups);
 #undef MORE
     return text;
 }
@@ -365,7 +368,8 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .alpha_on_device = alpha_there,
         .beta_on_device = beta_there,
         .prefer = { .kernel = c->kernel->name, .sm_budget = gemm_budget(c->kernel, c->sm_budget),
-                    .no_programmatic_launch = c->no_programmatic_launch, .workspace_limit = c->workspace_limit },
+                    .no_programmatic_launch = c->no_programmatic_launch, .workspace_limit = c->workspace_limit,
+                    .cluster = c->cluster, .cluster_rows = c->cluster_rows, .groups = c->groups },
     };
     struct ptxmm_error error;
     if (ptxmm_plan_create(rig->mm, &problem, NULL, &run->plan, &error)) return failed(run, error.text);

@@ -107,6 +107,33 @@ static void multicast_clusters(const struct ptxmm_kernel_info *kernel)
     assert_true(ok);
 }
 
+/* Plans that are asked for a launch have it, and are right. */
+static void asked_launches(const struct ptxmm_kernel_info *kernel)
+{
+    static const int split[][3] = { { 3, 1, 2 }, { 2, 0, 3 }, { 0, 0, 4 } }, multicast[][3] = { { 4, 2, 2 }, { 2, 1, 3 }, { 0, 8, 0 } };
+    bool ok = true;
+    for (size_t i = 0; ok && i < LENGTH(split); i++) {
+        const int *launch = kernel->algorithm == PTXMM_MULTICAST ? multicast[i] : split[i];
+        struct gemm_case c = topic_case(kernel, kernel->tile_m + 1, kernel->tile_n - 3, 7 * kernel->tile_k + 5, FILL_NORMAL);
+        struct gemm_run run;
+        c.cluster = launch[0];
+        c.cluster_rows = launch[1];
+        c.groups = launch[2];
+        c.workspace_limit = 64 << 20;
+        ok = gemm_result(&topic_rig, &c, &run);
+        const struct ptxmm_plan_info *info = ptxmm_plan_info(run.plan);
+        if (ok) {
+            const struct ptxmm_candidate *has = &info->candidate;
+            assert_true((!c.cluster || has->cluster == c.cluster) && (!c.cluster_rows || has->cluster_rows == c.cluster_rows) &&
+                        (!c.groups || has->groups == c.groups) && info->cluster == has->cluster);
+            ok = gemm_judge(&topic_rig, &run);
+            if (!ok) print_message("    %s\n", run.error);
+        }
+        gemm_release(&topic_rig, &run);
+    }
+    assert_true(ok);
+}
+
 void topic_clusters(void **state)
 {
     const struct ptxmm_kernel_info *kernel = begin_split(state);
@@ -114,6 +141,7 @@ void topic_clusters(void **state)
         multicast_clusters(kernel);
     else
         split_clusters(kernel);
+    asked_launches(kernel);
 }
 
 /* ---- groups as the library chooses them ------------------------------------------------------------------------ */

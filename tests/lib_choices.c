@@ -175,6 +175,59 @@ static void plans_take_them(void **state)
     case_close(&mm);
 }
 
+static struct ptxmm_candidate launched(struct ptxmm *mm, const struct ptxmm_problem *problem)
+{
+    struct ptxmm_plan *plan;
+    struct ptxmm_error error;
+    const struct ptxmm_device here = of_name(device);
+    if (ptxmm_plan_create(mm, problem, &here, &plan, &error))
+        fail_msg("ptxmm_plan_create: %s", error.text);
+    const struct ptxmm_candidate candidate = ptxmm_plan_info(plan)->candidate;
+    ptxmm_plan_destroy(&plan);
+    return candidate;
+}
+
+/* How a kernel was launched when it was measured counts too, as far as it can be. */
+static void plans_launch_as_measured(void **state)
+{
+    CASE_NEEDS_CUBINS;
+    (void)state;
+    struct stub_state *stub = case_reset();
+    struct ptxmm_choice list[] = { choice(512, "sm90_gemm_bf16_128x64_multicast"), choice(64, "sm90_gemm_bf16_64x64_split"),
+                                   choice(1024, wide) };
+    list[0].cluster = 8;
+    list[0].cluster_rows = 4;
+    list[0].groups = 2;
+    list[1].cluster = 3; // the rest is open
+    list[2].cluster = 2; // which the kernel cannot be launched in
+    struct ptxmm *mm = open_with(list, 3);
+    struct ptxmm_problem problem = case_problem(512, 512, 512);
+    problem.prefer.workspace_limit = 1 << 26;
+    struct ptxmm_candidate c = launched(mm, &problem);
+    assert_true(!strcmp(c.kernel->name, list[0].kernel) && c.cluster == 8 && c.cluster_rows == 4 && c.groups == 2);
+    problem.prefer.workspace_limit = 0; // not like that, but that kernel
+    c = launched(mm, &problem);
+    assert_true(!strcmp(c.kernel->name, list[0].kernel) && c.groups == 1);
+    problem.prefer.workspace_limit = 1 << 26;
+    problem.prefer.groups = 1; // the problem's own word is the last
+    c = launched(mm, &problem);
+    assert_true(!strcmp(c.kernel->name, list[0].kernel) && c.groups == 1);
+    problem.prefer.groups = 0;
+    problem.prefer.kernel = narrow;
+    assert_string_equal(launched(mm, &problem).kernel->name, narrow);
+    problem.prefer.kernel = NULL;
+    stub->clusters = 1; // of the groups' clusters too few run at a time, of others too, as long as there are several groups
+    c = launched(mm, &problem);
+    assert_true(c.groups == 1 || c.kernel->algorithm != PTXMM_MULTICAST);
+    stub->clusters = 0;
+    problem.m = 64;
+    c = launched(mm, &problem);
+    assert_true(!strcmp(c.kernel->name, list[1].kernel) && c.cluster == 3);
+    problem.m = 1024;
+    assert_string_equal(launched(mm, &problem).kernel->name, wide);
+    case_close(&mm);
+}
+
 /* ---- lists that are wrong ------------------------------------------------------------------ */
 
 static void wrong_lists(void **state)
@@ -206,6 +259,10 @@ static void wrong_lists(void **state)
     WRONG(c->b = (enum ptxmm_type)99, "options.choices[1].b is 99");
     WRONG(c->d = (enum ptxmm_type)-1, "options.choices[1].d is -1");
     WRONG(c->accumulate = (enum ptxmm_accumulate)2, "options.choices[1].accumulate is 2, must be 0 or 1");
+    WRONG(c->cluster = 6, "options.choices[1].cluster is 6, must be 0, 1, 2, 3, 4 or 8");
+    WRONG(c->cluster_rows = 5, "options.choices[1].cluster_rows is 5, must be 0, 1, 2, 4 or 8");
+    WRONG(c->cluster = 4; c->cluster_rows = 8, "options.choices[1].cluster_rows is 8, must be 0 or divide cluster, 4");
+    WRONG(c->groups = 100, "options.choices[1].groups is 100, must be from 0 to 64");
     WRONG(c->reserved[1] = 1, "options.choices[1].reserved is not 0");
 
     // A name from another version of the pack is no error; the log has a line about it.
@@ -220,6 +277,7 @@ int main(void)
         cmocka_unit_test(each_member_counts),
         cmocka_unit_test(many),
         cmocka_unit_test(plans_take_them),
+        cmocka_unit_test(plans_launch_as_measured),
         cmocka_unit_test(wrong_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

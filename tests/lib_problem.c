@@ -237,6 +237,19 @@ static void preferences(void **unused)
     REFUSED(p.prefer.sm_budget = -1, "prefer.sm_budget is -1", "at least 0");
     REFUSED(p.prefer.workspace_limit = -1, "prefer.workspace_limit is -1", "at least 0");
     REFUSED(p.prefer.no_programmatic_launch = 3, "prefer.no_programmatic_launch is 3", "0 to 1");
+    REFUSED(p.prefer.cluster = 5, "prefer.cluster is 5", "0, 1, 2, 3, 4 or 8");
+    REFUSED(p.prefer.cluster = -1, "prefer.cluster is -1", "0, 1, 2, 3, 4 or 8");
+    REFUSED(p.prefer.cluster = 16, "prefer.cluster is 16", "0, 1, 2, 3, 4 or 8");
+    REFUSED(p.prefer.cluster_rows = 3, "prefer.cluster_rows is 3", "0, 1, 2, 4 or 8");
+    REFUSED(p.prefer.cluster_rows = 16, "prefer.cluster_rows is 16", "0, 1, 2, 4 or 8");
+    REFUSED(p.prefer.cluster_rows = INT32_MIN, "prefer.cluster_rows is -2147483648", "0, 1, 2, 4 or 8");
+    REFUSED(p.prefer.cluster = 2; p.prefer.cluster_rows = 4, "prefer.cluster_rows is 4", "divide cluster, 2");
+    REFUSED(p.prefer.cluster = 3; p.prefer.cluster_rows = 2, "prefer.cluster_rows is 2", "divide cluster, 3");
+    REFUSED(p.prefer.groups = 65, "prefer.groups is 65", "from 0 to 64");
+    REFUSED(p.prefer.groups = -1, "prefer.groups is -1", "from 0 to 64");
+    ACCEPTED(p.prefer.cluster = 8; p.prefer.cluster_rows = 8; p.prefer.groups = 64);
+    ACCEPTED(p.prefer.cluster = 3; p.prefer.cluster_rows = 1);
+    ACCEPTED(p.prefer.cluster_rows = 4);
     REFUSED(p.prefer.reserved[1] = 1, "prefer.reserved[1] is 1", "0");
     REFUSED(p.prefer.kernel = "sm90_gemm_nothing", "prefer.kernel is \"sm90_gemm_nothing\"",
             "name of a kernel");
