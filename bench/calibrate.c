@@ -192,7 +192,7 @@ static double predict_us(const struct points *points, const struct timing *row, 
 {
     struct ptxmm_candidate candidate = { .kernel = p->kernel };
     const struct launch_shape shape = { p->cluster, p->rows, p->groups };
-    timing_predict_as(row, &points->device, &p->problem, &shape, &candidate);
+    timing_predict_as(row, &points->device, &p->problem, &shape, NULL, &candidate);
     return candidate.seconds * 1e6;
 }
 

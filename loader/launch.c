@@ -91,7 +91,7 @@ static struct verdict judge(const struct timing *timing, const struct ptxmm_devi
         return (struct verdict){ SHORT_CLUSTER, cluster_field, cluster_has, slices };
     if (split * groups > slices)
         return (struct verdict){ SHORT_GROUPS, "prefer.groups", groups, slices / split };
-    timing_predict_as(timing, device, problem, shape, candidate);
+    timing_predict_as(timing, device, problem, shape, NULL, candidate);
     if (groups == 1)
         return (struct verdict){ .obstacle = NOTHING };
     if (candidate->tiles * (has_rows(kernel) ? 2 : shape->cluster) > PTXMM_WORKSPACE_COUNTERS / 4)
@@ -157,12 +157,11 @@ static int is_asked(const struct launch_shape *shape, const struct ptxmm_prefere
 
 /* ---- choosing ------------------------------------------------------------------------------ */
 
-void launch_choose(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                   struct ptxmm_candidate *candidate)
+void launch_choose(const struct timing *timing, const struct ptxmm_device *device,
+                   const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     const struct ptxmm_preferences *prefer = &problem->prefer;
-    const struct timing *timing = timing_of(kernel);
     assert(timing);
     struct verdict closest = judge_kernel(kernel, prefer);
     if (closest.obstacle != NOTHING) {
@@ -173,7 +172,7 @@ void launch_choose(const struct ptxmm_device *device, const struct ptxmm_problem
         return;
     struct launch_shape shape = { kernel->cluster, 1, 1 };
     if (!launch_is_open(kernel)) {
-        timing_predict_as(timing, device, problem, &shape, candidate);
+        timing_predict_as(timing, device, problem, &shape, NULL, candidate);
         return;
     }
     size_t count;

@@ -13,9 +13,10 @@ enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows,
 int launch_is_open(const struct ptxmm_kernel_info *kernel);
 
 /* Fills the predictions of a candidate whose problem the kernel can multiply, launched as promises the least time of
- * what the preferences leave; or rejects it if they leave nothing. */
-void launch_choose(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
-                   struct ptxmm_candidate *candidate);
+ * what the preferences leave; or rejects it if they leave nothing. `timing` is timing_of the kernel, or constants that
+ * are tried instead. */
+void launch_choose(const struct timing *timing, const struct ptxmm_device *device,
+                   const struct ptxmm_problem *problem, struct ptxmm_candidate *candidate);
 
 /* The launches of such a kernel that the preferences leave, fastest predicted first; returns how many of them it wrote,
  * up to `capacity`. No two are the same. */

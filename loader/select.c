@@ -341,7 +341,7 @@ static void judge(const struct ptxmm_device *device, const struct ptxmm_problem 
         !reject_kind(candidate, problem) && !reject_types(candidate, problem) &&
         !reject_accumulate(candidate, problem) && !reject_layouts(candidate, problem) &&
         !reject_epilogue(candidate, &problem->epilogue) && !reject_sizes(candidate, problem)) {
-        launch_choose(device, problem, candidate);
+        launch_choose(timing_of(candidate->kernel), device, problem, candidate);
         reject_budget(candidate, device, problem->prefer.sm_budget);
     }
 }

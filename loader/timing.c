@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "kernels.h"
 #include "problem.h"
@@ -24,8 +25,9 @@
  *   [sm]     16 CTAs of 64x64 tiles (256 x 256 x 65536) load 90 bytes a cycle each, 64 of them (512 x
  *            512 x 8192) 80; with all SMs loading between 58 and 70 were seen.
  *   [fabric] large products with tiles of 128x128 move about 14 TB/s from the L2 to the SMs; rows
- *            that start between sectors of 32 bytes (1000^3), and K in many parts (256 x 256 x 65536
- *            by split kernels), not half of that.
+ *            that start between sectors of 32 bytes (1000^3: 6.4 TB/s, whatever the kernel), and K in
+ *            many parts (256 x 256 x 65536 by split kernels), not half of that; those that start
+ *            between lines of 128 bytes (1000 x 1000 x 4000) a sixth less.
  *   [split]  fits like [bf16], and stamps of %globaltimer in the kernel: the part goes through shared
  *            memory as f32.
  *   [bf16]   of the first row all but [peak], [tma] and [power]'s light clock: one fit by ptxmm-bench
@@ -55,6 +57,9 @@ static const struct timing timings[] = {
       .sm_alone = 0.39,
       .fabric = 15.2e12,
       .scatter = 0.3,
+      .off_sector = 0.42,
+      .off_line = 0.84,
+      .scattered = 0.42,
       .ramp = 1.6e-6,
       .split_start = 590,
       .split_element = 0.3,
@@ -62,6 +67,12 @@ static const struct timing timings[] = {
       .group = 1720,
       .meet = 2200,
       .meet_element = 0.4,
+      .multicast_start = 1300,
+      .multicast_slice = 26,
+      .next_cta = 2500,
+      .pair_in_row = 0.15,
+      .pair_in_column = 0.3,
+      .larger_cluster = 0.05,
       .outside = 6.2,
       .launch = 4600,
       .light_clock = 0.97,
@@ -81,6 +92,9 @@ static const struct timing timings[] = {
       .sm_alone = 0.25,
       .fabric = 17.1e12,
       .scatter = 0.25,
+      .off_sector = 0.42,
+      .off_line = 0.84,
+      .scattered = 0.42,
       .ramp = 1.02e-6,
       .split_start = 820,
       .split_element = 0.31,
@@ -88,6 +102,12 @@ static const struct timing timings[] = {
       .group = 4170,
       .meet = 2200,
       .meet_element = 0.4,
+      .multicast_start = 1300,
+      .multicast_slice = 26,
+      .next_cta = 2500,
+      .pair_in_row = 0.15,
+      .pair_in_column = 0.3,
+      .larger_cluster = 0.05,
       .promote = 110,
       .split_promote = 190,
       .outside = 6,
@@ -109,6 +129,9 @@ static const struct timing timings[] = {
       .sm_alone = 0,
       .fabric = 40e12,
       .scatter = 0,
+      .off_sector = 0.42,
+      .off_line = 0.84,
+      .scattered = 0.42,
       .ramp = 1.5e-6,
       .split_start = 0,
       .split_element = 0,
@@ -116,6 +139,12 @@ static const struct timing timings[] = {
       .group = 0,
       .meet = 0,
       .meet_element = 0,
+      .multicast_start = 0,
+      .multicast_slice = 0,
+      .next_cta = 0,
+      .pair_in_row = 0,
+      .pair_in_column = 0,
+      .larger_cluster = 0,
       .launch = 4000,
       .light_clock = 0.9,
       .busy_clock = 0.9,
@@ -181,27 +210,6 @@ static double larger(double a, double b)
 /* Parts of the time that tensor cores are busy, between which the clock falls. [power] */
 #define LIGHT_LOAD 0.55
 #define FULL_LOAD 0.85
-
-/* Share of the fabric's rate that is left to rows that start between sectors (1000^3 was seen at 6.4
- * TB/s, whatever the kernel), to those that start between lines (1000 x 1000 x 4000), and at least to
- * loads that come from many parts of K at a time. [fabric] */
-#define OFF_SECTOR 0.42
-#define OFF_LINE 0.84
-#define SCATTERED 0.42
-
-/* A pair of CTAs that share loads by multicast fetches less in a cycle than each would alone where all
- * SMs load: by this share if they have rows of A in common, if rows of B, and in larger clusters. [meet] */
-#define PAIR_IN_ROW 0.15
-#define PAIR_IN_COLUMN 0.3
-#define LARGER_CLUSTER 0.05
-
-/* Cycles until the next CTA of a multicast kernel loads on an SM that one has left. [meet] */
-#define NEXT_CTA 2500
-
-/* Cycles more for a multicast kernel, whose clusters start and meet, and for each of its slices: wgmma and what
- * TMA brings share one port. [meet] */
-#define MULTICAST_START 1300
-#define MULTICAST_SLICE 26
 
 /* Share of B that split kernels with a thin tile of A bring from memory again for each further row of
  * tiles: they tell the L2 to let go of it first. [split] */
@@ -281,16 +289,17 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
  * *last = the end of it, in which nothing is loaded any more. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
                               int64_t tiles, int64_t slices, double outside,
-                              const struct launch_shape *shape, double idle, double *last)
+                              const struct launch_shape *shape, double idle,
+                              struct timing_memory *remembered, double *last)
 {
     int64_t ranks = kernel->algorithm == PTXMM_SPLIT ? shape->cluster : 1; // that add up a tile's parts
     int64_t groups = shape->groups;
     // What an SM loads a cycle is more where others have nothing to load.
     double rate = timing->sm_bytes * (1 + timing->sm_alone * idle);
     if (kernel->algorithm == PTXMM_MULTICAST && shape->cluster > 1)
-        rate *= 1 - (1 - idle) * (shape->cluster > 2 ? LARGER_CLUSTER
-                                  : shape->rows == 1 ? PAIR_IN_ROW
-                                                     : PAIR_IN_COLUMN);
+        rate *= 1 - (1 - idle) * (shape->cluster > 2 ? timing->larger_cluster
+                                  : shape->rows == 1 ? timing->pair_in_row
+                                                     : timing->pair_in_column);
     double thread_elements =
         kernel->tile_m / kernel->cluster * kernel->tile_n / (128 * storing_warpgroups(kernel));
     struct ptxmm_model model = {
@@ -303,7 +312,7 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
                  timing->outside * outside,
         .load = timing->load,
         .mma = slice_cycles(kernel) + timing->slice_overhead +
-               (kernel->algorithm == PTXMM_MULTICAST ? MULTICAST_SLICE : 0) +
+               (kernel->algorithm == PTXMM_MULTICAST ? timing->multicast_slice : 0) +
                (!kernel->promotion                       ? 0
                 : kernel->algorithm == PTXMM_SPLIT ? timing->split_promote
                                                    : timing->promote),
@@ -319,11 +328,15 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
                          ? timing->group * (double)groups
                          : timing->meet + timing->meet_element * kernel->tile_m * kernel->tile_n),
     };
+    *last = model.epilogue;
+    if (remembered && !memcmp(&remembered->model, &model, sizeof model))
+        return remembered->cycles;
     struct ptxmm_model_result result;
     enum ptxmm_status status = ptxmm_model_run(&model, &result, NULL);
     assert(status == PTXMM_OK);
     (void)status;
-    *last = model.epilogue;
+    if (remembered)
+        *remembered = (struct timing_memory){ model, result.time };
     return result.time;
 }
 
@@ -435,17 +448,17 @@ static double clock_share(const struct timing *timing, const struct ptxmm_kernel
 
 /* The share of the fabric's rate that an operand's rows leave, by where they start. Leading dimensions
  * may be as large as can be. */
-static double row_share(const struct ptxmm_kernel_info *kernel, const struct ptxmm_problem *problem,
-                        char operand)
+static double row_share(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
+                        const struct ptxmm_problem *problem, char operand)
 {
     int64_t ld = problem_extent(problem, operand).ld % (8 * LINE);
     int64_t bytes = ld * element_bits(kernel->a) / 8;
-    return bytes % SECTOR ? OFF_SECTOR : bytes % LINE ? OFF_LINE : 1;
+    return bytes % SECTOR ? timing->off_sector : bytes % LINE ? timing->off_line : 1;
 }
 
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
                        const struct ptxmm_problem *problem, const struct launch_shape *shape,
-                       struct ptxmm_candidate *candidate)
+                       struct timing_memory *remembered, struct ptxmm_candidate *candidate)
 {
     const struct ptxmm_kernel_info *kernel = candidate->kernel;
     int is_split = kernel->algorithm == PTXMM_SPLIT;
@@ -495,10 +508,10 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     double idle = 1 - (double)(clusters * cluster) / device->sm_count, last;
     // A CTA of a multicast kernel has one tile: nothing of the next one is loaded meanwhile.
     double cycles = is_multicast ? (double)rounds * pipeline_cycles(timing, kernel, 1, part, outside,
-                                                                    shape, idle, &last) +
-                                       (double)(rounds - 1) * NEXT_CTA
+                                                                    shape, idle, remembered, &last) +
+                                       (double)(rounds - 1) * timing->next_cta
                                  : pipeline_cycles(timing, kernel, rounds, part, outside, shape,
-                                                   idle, &last);
+                                                   idle, remembered, &last);
     double busy = (double)(rounds * part) * slice_cycles(kernel) / cycles *
                   (double)(clusters * cluster) / device->sm_count;
     double clock = highest * clock_share(timing, kernel, busy);
@@ -512,14 +525,15 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
         loaded /= (double)cluster;
     if (is_multicast)
         loaded = (double)tiles * (double)slices * multicast_bytes(kernel, shape);
-    double rows_start = lesser(row_share(kernel, problem, 'a'), row_share(kernel, problem, 'b'));
+    double rows_start = lesser(row_share(timing, kernel, problem, 'a'),
+                               row_share(timing, kernel, problem, 'b'));
     // CTAs that load the same lines at the same time are served together; parts of K have nothing in
     // common.
     double parts = (double)(is_split ? cluster * groups : groups);
     double shared = 1 / (1 + timing->scatter * (parts - 1));
-    double fabric = loaded / (timing->fabric * larger(SCATTERED, shared * rows_start));
+    double fabric = loaded / (timing->fabric * larger(timing->scattered, shared * rows_start));
     double start = timing->launch + (is_split       ? timing->split_start
-                                     : is_multicast ? MULTICAST_START
+                                     : is_multicast ? timing->multicast_start
                                                     : 0);
     candidate->seconds =
         (start + last) / clock + together(compute, together(memory + timing->ramp, fabric));

@@ -21,6 +21,9 @@ struct timing {
     double sm_alone;          /* [sm]     ... and by what share more it would load by itself */
     double fabric;            /* [fabric] bytes a second from the L2 to all SMs, ... */
     double scatter;           /* [fabric] ... less by this share for each part of K beside the first */
+    double off_sector;        /* [fabric] the share of it that is left to rows that start between sectors, ... */
+    double off_line;          /* [fabric] ... to those that start between lines, ... */
+    double scattered;         /* [fabric] ... and at least to loads from many parts of K at a time */
     double ramp;              /* [ramp]   seconds until the memory is busy, and after */
     double split_start;       /* [split]  split kernels: once, ... */
     double split_element;     /* [split]  ... and per element of a tile, beyond the epilogue */
@@ -28,6 +31,12 @@ struct timing {
     double group;             /* [split]  one more group: its sums written and read back */
     double meet;              /* [meet]   multicast kernels: groups wait for one another, ... */
     double meet_element;      /* [meet]   ... and per element of a tile, whose sums are written and read */
+    double multicast_start;   /* [meet]   once: their clusters start and meet, ... */
+    double multicast_slice;   /* [meet]   ... added to a slice's tensor time: wgmma and TMA share a port, ... */
+    double next_cta;          /* [meet]   ... and until the next CTA loads on an SM that one has left */
+    double pair_in_row;       /* [meet]   by what share an SM of a pair loads less where all do, if its CTAs */
+    double pair_in_column;    /* [meet]   have rows of A in common, if rows of B, ... */
+    double larger_cluster;    /* [meet]   ... and in larger clusters */
     double promote;           /* [fp8]    more tensor time of a slice whose sum is promoted, ... */
     double split_promote;     /* [fp8]    ... of split kernels, whose consumers wait for it */
     double outside;           /* [fit]    to load a slice's row that lies outside of the matrix */
@@ -46,12 +55,20 @@ struct launch_shape {
     int64_t groups;  /* clusters that share K */
 };
 
+/* The pipeline that was run last, for those who predict the same again with other constants: it is not
+ * run again if it is the same. Zeros: none was. */
+struct timing_memory {
+    struct ptxmm_model model;
+    double cycles;
+};
+
 /* Fills the predictions of a usable candidate, launched like this: seconds, waves, tiles, ctas,
  * tensor_busy, compute_seconds, memory_seconds. Kernels that are neither split nor multicast have their
- * own cluster, 1 and 1; the others' launches are chosen in launch.c. The problem must not be empty. */
+ * own cluster, 1 and 1; the others' launches are chosen in launch.c. The problem must not be empty.
+ * `remembered` may be NULL. */
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
                        const struct ptxmm_problem *problem, const struct launch_shape *shape,
-                       struct ptxmm_candidate *candidate);
+                       struct timing_memory *remembered, struct ptxmm_candidate *candidate);
 
 /* SMs that the problem may use, and clusters of so many CTAs that run on them at a time. */
 int64_t timing_sms(const struct ptxmm_device *device, const struct ptxmm_problem *problem);

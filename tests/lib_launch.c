@@ -175,7 +175,7 @@ static void check_list(const struct ptxmm_candidate *list, size_t count, const s
         asked.prefer.cluster = (int)list[i].cluster;
         asked.prefer.cluster_rows = (int)list[i].cluster_rows;
         asked.prefer.groups = (int)list[i].groups;
-        launch_choose(device, &asked, &one);
+        launch_choose(timing_of(one.kernel), device, &asked, &one);
         assert_true(one.reason == PTXMM_REASON_NONE && one.seconds == list[i].seconds &&
                     one.ctas == list[i].ctas && one.workspace_bytes == list[i].workspace_bytes);
     }
@@ -195,7 +195,7 @@ static void lists(void **unused)
             p.prefer.sm_budget = 1 + (int)(case_random(&seed) % 132);
         const struct ptxmm_kernel_info *kernel = ptxmm_kernel_by_name(i % 2 ? split : multicast);
         struct ptxmm_candidate best = { .kernel = kernel };
-        launch_choose(&device, &p, &best);
+        launch_choose(timing_of(kernel), &device, &p, &best);
         const size_t count = launch_list(&device, &p, kernel, all, 700);
         assert_in_range(count, 1, 640);
         // What is chosen is found by a walk that gives up after a few groups that were no better, and may miss one.
