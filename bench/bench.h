@@ -75,7 +75,8 @@ int bench_chart(const char *path, const char *svg);
 /* Prints the fastest kernel of each product in what --json wrote, from several files, as cli/choices.h reads it. -1 likewise. */
 int bench_choose(const char *const *paths, size_t count);
 
-/* Fits the model's constants to what --json wrote, from several files, and prints them. -1 likewise. */
-int bench_calibrate(const char *const *paths, size_t count);
+/* Fits the model's constants to what --json wrote, from several files, in so many descents, and prints them; and what the choice
+ * loses by them, there and on `judged`, which is not fitted to. Without a file to fit to, what it loses on `judged`. -1 likewise. */
+int bench_calibrate(const char *const *paths, size_t count, const char *const *judged, size_t judged_count, int descents);
 
 #endif

@@ -5,6 +5,7 @@
  *     build/bin/ptxmm-bench --shape 4096 --type f16 --all-kernels
  *     build/bin/ptxmm-bench --shape 1x8192x8192 --constant b --floor  beside a kernel that only reads and writes
  *     build/bin/ptxmm-bench --random-shapes 100 --seed 7 > shapes.txt
+ *     build/bin/ptxmm-bench --calibrate results.json --judge others.json     the model's constants, see docs/model.md
  *     build/bin/ptxmm-bench --choose results.json > choices.json     for ptxmm run --choices, and other programs
  *
  * Results are checked before anything is timed. The table goes to standard output, progress to standard error. Exit
@@ -31,7 +32,7 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
-    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_LAUNCHES, KEY_RANDOM
+    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_LAUNCHES, KEY_RANDOM, KEY_JUDGE, KEY_DESCENTS
 };
 
 static const struct argp_option option_table[] = {
@@ -56,7 +57,10 @@ static const struct argp_option option_table[] = {
     { "markdown", KEY_MARKDOWN, "FILE", 0, "only print the tables of docs/results.md from what --json wrote", 0 },
     { "chart", KEY_CHART, "FILE.svg", 0, "with --markdown: draw that run too", 0 },
     { "calibrate", KEY_CALIBRATE, "FILE", 0,
-      "only fit the model's constants to what --json wrote, best with --all-kernels; may be repeated", 0 },
+      "only fit the model's constants to what --json wrote, best with --all-launches; may be repeated", 0 },
+    { "judge", KEY_JUDGE, "FILE", 0,
+      "with --calibrate: what the choice loses on these times, which are not fitted to; alone: by the constants that stand", 0 },
+    { "descents", KEY_DESCENTS, "COUNT", 0, "of --calibrate: from so many places (default 24)", 0 },
     { "choose", KEY_CHOOSE, "FILE", 0,
       "only print the fastest kernel of each product in what --json wrote, for --choices; may be repeated", 0 },
     { "choices", KEY_CHOICES, "FILE", 0, "take the kernels that --choose printed", 0 },
@@ -80,8 +84,9 @@ struct arguments {
     struct shapes shapes;
     const char *driver, *cublaslt, *json, *markdown, *chart;
     const char *choices, *floor_ptx;
-    const char *calibrate[MAX_FILES], *choose[MAX_FILES];
-    size_t calibrate_count, choose_count;
+    const char *calibrate[MAX_FILES], *judge[MAX_FILES], *choose[MAX_FILES];
+    size_t calibrate_count, judge_count, choose_count;
+    int descents;
     size_t random_shapes;
     int device;
     bool quick, no_host, floor;
@@ -203,6 +208,11 @@ static error_t parse(int key, char *text, struct argp_state *state)
         if (a->calibrate_count == MAX_FILES) usage("--calibrate: more than %d files", MAX_FILES);
         a->calibrate[a->calibrate_count++] = text;
         return 0;
+    case KEY_JUDGE:
+        if (a->judge_count == MAX_FILES) usage("--judge: more than %d files", MAX_FILES);
+        a->judge[a->judge_count++] = text;
+        return 0;
+    case KEY_DESCENTS: a->descents = (int)number("descents", text, 1, 1000); return 0;
     case KEY_CHOOSE:
         if (a->choose_count == MAX_FILES) usage("--choose: more than %d files", MAX_FILES);
         a->choose[a->choose_count++] = text;
@@ -435,7 +445,10 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&argp, argc, argv, 0, NULL, &a);
     if (a.random_shapes) return print_random(&a);
-    if (a.calibrate_count) return bench_calibrate(a.calibrate, a.calibrate_count) ? EXIT_USAGE : EXIT_RIGHT;
+    if (a.descents && !a.calibrate_count) usage("--descents is of --calibrate: give both");
+    if (a.calibrate_count || a.judge_count)
+        return bench_calibrate(a.calibrate, a.calibrate_count, a.judge, a.judge_count, a.descents ? a.descents : 24) ? EXIT_USAGE
+                                                                                                                  : EXIT_RIGHT;
     if (a.choose_count) return bench_choose(a.choose, a.choose_count) ? EXIT_USAGE : EXIT_RIGHT;
     if (a.chart && !a.markdown) usage("--chart draws what --markdown reads: give both");
     if (a.chart && bench_chart(a.markdown, a.chart)) return EXIT_USAGE;
