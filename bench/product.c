@@ -8,10 +8,20 @@
 #include "cli/check.h"
 #include "loader/launch.h"
 
+/* A D that was found right. */
+struct known {
+    unsigned char *d;
+    int64_t promotion;
+    struct check_result result;
+};
+enum { MOST_KNOWN = 4 };
+
 /* The data of one product, on the host and in every set. */
 struct data {
     struct stack a, b, d, theirs; /* theirs: D of cuBLASLt's first heuristic */
     bool have_theirs;
+    struct known known[MOST_KNOWN];
+    int known_count;
 };
 
 struct contest {
@@ -62,6 +72,7 @@ static void data_free(struct bench *bench, struct data *data)
     stack_destroy(&data->b);
     stack_destroy(&data->d);
     stack_destroy(&data->theirs);
+    while (data->known_count) free(data->known[--data->known_count].d);
 }
 
 static bool operand_make(struct stack *x, const struct ptxmm_problem *p,
@@ -147,15 +158,29 @@ static bool result_of(struct bench *bench, const struct contestant *contestant, 
     return false;
 }
 
-/* `promotion`: of fp8, see struct check_problem. */
-static bool right(struct bench *bench, const struct data *data, const struct stack *d, int64_t promotion,
+/* `promotion`: of fp8, see struct check_problem. Kernels and launches that add in the same order give the same bits, so that
+ * with many of them few need a check of their own. */
+static bool right(struct bench *bench, struct data *data, const struct stack *d, int64_t promotion,
                   struct check_result *result)
 {
+    const size_t bytes = held_bytes(d);
+    for (int i = 0; i < data->known_count; i++) {
+        const struct known *known = &data->known[i];
+        if (known->promotion != promotion || memcmp(known->d, d->whole.data, bytes) != 0) continue;
+        *result = known->result;
+        result->method = "bits equal to a right result";
+        return true;
+    }
     const struct check_batch problem = {
         .a = &data->a, .b = &data->b, .d = d, .alpha = 1, .promotion = promotion, .seed = bench->seed,
         .samples = 1024, .element_work = 1 << 24, .block_work = (int64_t)1 << 31,
     };
     check_all(&problem, result);
+    unsigned char *copy = result->ok && data->known_count < MOST_KNOWN ? malloc(bytes) : NULL;
+    if (copy) {
+        memcpy(copy, d->whole.data, bytes);
+        data->known[data->known_count++] = (struct known){ copy, promotion, *result };
+    }
     return result->ok;
 }
 
