@@ -256,7 +256,7 @@ static bool is_same(const struct point *x, const struct point *y)
 /* Sorts by row, shape and time; a kernel that was measured more than once in one launch keeps its fastest. */
 static void arrange(struct points *points)
 {
-    qsort(points->list, points->count, sizeof *points->list, by_shape);
+    if (points->count) qsort(points->list, points->count, sizeof *points->list, by_shape);
     size_t kept = 0, first = 0;
     for (size_t i = 0; i < points->count; i++) {
         struct point *p = &points->list[i];
