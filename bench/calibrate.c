@@ -74,6 +74,7 @@ static const struct constant {
     CONSTANT(scatter, 1, PARTS),
     CONSTANT(off_sector, 1, ALL),
     CONSTANT(off_line, 1, ALL),
+    CONSTANT(split_off_sector, 1, SPLIT),
     CONSTANT(scattered, 1, ALL),
     CONSTANT(second, 0, ALL),
     CONSTANT(ramp, 0, ALL),
@@ -459,7 +460,7 @@ static void print_row(const struct timing *row, const char *date)
     printf("\n    /* fitted to times of %s */\n    { .arch = %d,\n      .bits = %d,\n", date, row->arch, row->bits);
 #define LINE(name) printf("      ." #name " = %.4g,\n", row->name)
     LINE(slice_overhead); LINE(issue); LINE(second); LINE(load); LINE(epilogue); LINE(epilogue_per_byte);
-    LINE(sm_bytes); LINE(sm_alone); LINE(fabric); LINE(scatter); LINE(off_sector); LINE(off_line); LINE(scattered);
+    LINE(sm_bytes); LINE(sm_alone); LINE(fabric); LINE(scatter); LINE(off_sector); LINE(off_line); LINE(split_off_sector); LINE(scattered);
     LINE(ramp); LINE(split_start); LINE(split_element); LINE(exchange); LINE(group); LINE(meet); LINE(meet_element);
     LINE(multicast_start); LINE(multicast_slice); LINE(next_cta); LINE(pair_in_row); LINE(pair_in_column);
     LINE(larger_cluster); LINE(promote); LINE(split_promote); LINE(outside); LINE(launch); LINE(light_clock);

@@ -28,6 +28,10 @@
  *            that start between sectors of 32 bytes (1000^3: 6.4 TB/s, whatever the kernel), and K in
  *            many parts (256 x 256 x 65536 by split kernels), not half of that; those that start
  *            between lines of 128 bytes (1000 x 1000 x 4000) a sixth less.
+ *   [rows]   split kernels, few CTAs with long rows each, are slowed by rows between sectors before the
+ *            fabric is: 8 x 2272 x 10504 takes 22.7 us on 36 SMs, 17 were predicted. At 0.6
+ *            selection loses 2.9 % on 71 shapes and 1.9 % on 100 others, at 1 3.2 and 2.0; 2026-12-01.
+ *            With fp8 not measured.
  *   [split]  fits like [bf16], and stamps of %globaltimer in the kernel: the part goes through shared
  *            memory as f32.
  *   [bf16]   of the first row all but [peak], [tma] and [power]'s light clock: one fit by ptxmm-bench
@@ -59,6 +63,7 @@ static const struct timing timings[] = {
       .scatter = 0.3,
       .off_sector = 0.42,
       .off_line = 0.84,
+      .split_off_sector = 0.6,
       .scattered = 0.42,
       .ramp = 1.6e-6,
       .split_start = 590,
@@ -94,6 +99,7 @@ static const struct timing timings[] = {
       .scatter = 0.25,
       .off_sector = 0.42,
       .off_line = 0.84,
+      .split_off_sector = 0.6,
       .scattered = 0.42,
       .ramp = 1.02e-6,
       .split_start = 820,
@@ -131,6 +137,7 @@ static const struct timing timings[] = {
       .scatter = 0,
       .off_sector = 0.42,
       .off_line = 0.84,
+      .split_off_sector = 1,
       .scattered = 0.42,
       .ramp = 1.5e-6,
       .split_start = 0,
@@ -288,14 +295,14 @@ static double storing_warpgroups(const struct ptxmm_kernel_info *kernel)
 /* The part of the machine's time that is the same for every CTA: those with the most tiles decide.
  * *last = the end of it, in which nothing is loaded any more. */
 static double pipeline_cycles(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
-                              int64_t tiles, int64_t slices, double outside,
+                              int64_t tiles, int64_t slices, double outside, double rows_start,
                               const struct launch_shape *shape, double idle,
                               struct timing_memory *remembered, double *last)
 {
     int64_t ranks = kernel->algorithm == PTXMM_SPLIT ? shape->cluster : 1; // that add up a tile's parts
     int64_t groups = shape->groups;
     // What an SM loads a cycle is more where others have nothing to load.
-    double rate = timing->sm_bytes * (1 + timing->sm_alone * idle);
+    double rate = timing->sm_bytes * (1 + timing->sm_alone * idle) * rows_start;
     if (kernel->algorithm == PTXMM_MULTICAST && shape->cluster > 1)
         rate *= 1 - (1 - idle) * (shape->cluster > 2 ? timing->larger_cluster
                                   : shape->rows == 1 ? timing->pair_in_row
@@ -446,14 +453,18 @@ static double clock_share(const struct timing *timing, const struct ptxmm_kernel
     return timing->light_clock + (full - timing->light_clock) * load;
 }
 
-/* The share of the fabric's rate that an operand's rows leave, by where they start. Leading dimensions
- * may be as large as can be. */
-static double row_share(const struct timing *timing, const struct ptxmm_kernel_info *kernel,
-                        const struct ptxmm_problem *problem, char operand)
+/* What is left of a rate by where A's and B's rows start: `off_sector` if any are between sectors, `off_line`
+ * between lines. Leading dimensions may be as large as can be. */
+static double row_share(const struct ptxmm_kernel_info *kernel, const struct ptxmm_problem *problem,
+                        double off_sector, double off_line)
 {
-    int64_t ld = problem_extent(problem, operand).ld % (8 * LINE);
-    int64_t bytes = ld * element_bits(kernel->a) / 8;
-    return bytes % SECTOR ? timing->off_sector : bytes % LINE ? timing->off_line : 1;
+    double least = 1;
+    for (int i = 0; i < 2; i++) {
+        int64_t ld = problem_extent(problem, i ? 'b' : 'a').ld % (8 * LINE);
+        int64_t bytes = ld * element_bits(kernel->a) / 8;
+        least = lesser(least, bytes % SECTOR ? off_sector : bytes % LINE ? off_line : 1);
+    }
+    return least;
 }
 
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
@@ -506,12 +517,12 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     double outside =
         rows_outside(problem->m, kernel->tile_m, moves) + rows_outside(problem->n, kernel->tile_n, moves);
     double idle = 1 - (double)(clusters * cluster) / device->sm_count, last;
+    double of_sm = is_split ? row_share(kernel, problem, timing->split_off_sector, 1) : 1;
     // A CTA of a multicast kernel has one tile: nothing of the next one is loaded meanwhile.
-    double cycles = is_multicast ? (double)rounds * pipeline_cycles(timing, kernel, 1, part, outside,
-                                                                    shape, idle, remembered, &last) +
-                                       (double)(rounds - 1) * timing->next_cta
-                                 : pipeline_cycles(timing, kernel, rounds, part, outside, shape,
-                                                   idle, remembered, &last);
+    double cycles = pipeline_cycles(timing, kernel, is_multicast ? 1 : rounds, part, outside, of_sm,
+                                    shape, idle, remembered, &last);
+    if (is_multicast)
+        cycles = (double)rounds * cycles + (double)(rounds - 1) * timing->next_cta;
     double busy = (double)(rounds * part) * slice_cycles(kernel) / cycles *
                   (double)(clusters * cluster) / device->sm_count;
     double clock = highest * clock_share(timing, kernel, busy);
@@ -525,8 +536,7 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
         loaded /= (double)cluster;
     if (is_multicast)
         loaded = (double)tiles * (double)slices * multicast_bytes(kernel, shape);
-    double rows_start = lesser(row_share(timing, kernel, problem, 'a'),
-                               row_share(timing, kernel, problem, 'b'));
+    double rows_start = row_share(kernel, problem, timing->off_sector, timing->off_line);
     // CTAs that load the same lines at the same time are served together; parts of K have nothing in
     // common.
     double parts = (double)(is_split ? cluster * groups : groups);

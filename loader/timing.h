@@ -23,6 +23,7 @@ struct timing {
     double scatter;           /* [fabric] ... less by this share for each part of K beside the first */
     double off_sector;        /* [fabric] the share of it that is left to rows that start between sectors, ... */
     double off_line;          /* [fabric] ... to those that start between lines, ... */
+    double split_off_sector;  /* [rows]   split kernels: the share of an SM's rate that is left to rows between sectors */
     double scattered;         /* [fabric] ... and at least to loads from many parts of K at a time */
     double ramp;              /* [ramp]   seconds until the memory is busy, and after */
     double split_start;       /* [split]  split kernels: once, ... */
