@@ -21,7 +21,7 @@ struct bench {
     const char *kernel;   /* NULL: the one the library selects */
     bool all_kernels;
     size_t all_launches;  /* ... split and multicast kernels launched in up to so many ways; 0: as the library launches them */
-    int cluster, cluster_rows, groups;   /* 0: as the library likes */
+    int cluster, cluster_rows, groups, stages;   /* 0: as the library likes */
     int protocols;
     int pairs, cool_repeats, bursts;
     uint64_t seed;

@@ -202,6 +202,8 @@ static int take(struct points *points, const char *path, const json_t *result, i
     if (launch->cluster < 1 || launch->groups < 1) return complain(path, "a result has no \"cluster\" or no \"groups\"");
     if (launch->cluster > MOST_CLUSTER || launch->groups > MOST_GROUPS)
         return complain(path, "a result has a \"cluster\" of more than 16 CTAs, or more than 64 \"groups\"");
+    launch->stages = json_integer_value(json_object_get(result, "stages"));
+    if (launch->stages < 1 || launch->stages > kernel->stages) launch->stages = kernel->stages; /* measured before it was open, or with another row */
     if (launch->rows > launch->cluster || launch->cluster % launch->rows)
         return complain(path, "a result has \"cluster_rows\" that are not those of its \"cluster\"");
     if (!is_served(points, &point)) return complain(path, "a result is of a product that its kernel cannot multiply");

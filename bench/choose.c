@@ -42,7 +42,7 @@ static json_t *entry_of(const json_t *result, const json_t *device, const json_t
         json_decref(value);
     }
     /* How it was launched, where another launch would be as possible. */
-    static const char *const launch[] = { "cluster", "cluster_rows", "groups" };
+    static const char *const launch[] = { "cluster", "cluster_rows", "groups", "stages" };
     const char *name = json_string_value(json_object_get(result, "kernel"));
     const struct ptxmm_kernel_info *kernel = name ? ptxmm_kernel_by_name(name) : NULL;
     for (size_t i = 0; kernel && launch_is_open(kernel) && i < sizeof launch / sizeof *launch; i++) {

@@ -32,7 +32,7 @@ enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 enum key {
     KEY_SHAPES = 256, KEY_SHAPE, KEY_TYPE, KEY_B_TYPE, KEY_OUT_TYPE, KEY_ACCUMULATE, KEY_CONSTANT, KEY_KERNEL, KEY_ALL, KEY_PROTOCOL, KEY_PAIRS, KEY_JSON,
     KEY_MARKDOWN, KEY_CALIBRATE, KEY_CHOOSE, KEY_CHOICES, KEY_CHART, KEY_QUICK, KEY_SEED, KEY_DEVICE, KEY_DRIVER, KEY_CUBLASLT, KEY_NO_HOST,
-    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_LAUNCHES, KEY_RANDOM, KEY_JUDGE, KEY_DESCENTS
+    KEY_WORKSPACE, KEY_FLOOR, KEY_FLOOR_PTX, KEY_CLUSTER, KEY_CLUSTER_ROWS, KEY_GROUPS, KEY_STAGES, KEY_LAUNCHES, KEY_RANDOM, KEY_JUDGE, KEY_DESCENTS
 };
 
 static const struct argp_option option_table[] = {
@@ -51,6 +51,7 @@ static const struct argp_option option_table[] = {
     { "cluster", KEY_CLUSTER, "CTAS", 0, "split and multicast kernels in clusters of so many CTAs", 0 },
     { "cluster-rows", KEY_CLUSTER_ROWS, "COUNT", 0, "multicast kernels with so many rows of tiles in a cluster", 0 },
     { "groups", KEY_GROUPS, "COUNT", 0, "split and multicast kernels with so many clusters that share a tile's K", 0 },
+    { "stages", KEY_STAGES, "COUNT", 0, "split kernels with so many slots of the load ring", 0 },
     { "protocol", KEY_PROTOCOL, "LIST", 0, "of pair, cool, sustained, with commas, or all (default pair,cool)", 0 },
     { "pairs", KEY_PAIRS, "COUNT", 0, "alternations of the pair protocol, 1 to 64 (default 24)", 0 },
     { "json", KEY_JSON, "FILE", 0, "write all numbers there, each sample too", 0 },
@@ -198,6 +199,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_CLUSTER: bench->cluster = (int)number("cluster", text, 1, 8); return 0;
     case KEY_CLUSTER_ROWS: bench->cluster_rows = (int)number("cluster-rows", text, 1, 8); return 0;
     case KEY_GROUPS: bench->groups = (int)number("groups", text, 1, 64); return 0;
+    case KEY_STAGES: bench->stages = (int)number("stages", text, 4, 64); return 0;
     case KEY_RANDOM: a->random_shapes = (size_t)number("random-shapes", text, 1, 10000); return 0;
     case KEY_PROTOCOL: bench->protocols = protocols(text); return 0;
     case KEY_PAIRS: bench->pairs = (int)number("pairs", text, 1, MEASURE_MAX_SAMPLES); return 0;
@@ -463,7 +465,7 @@ int main(int argc, char **argv)
     const struct ptxmm_problem launched = { .m = 1, .n = 1, .k = 1, .a.type = PTXMM_BF16, .b.type = PTXMM_BF16,
                                             .d.type = PTXMM_BF16,
                                             .prefer = { .cluster = bench->cluster, .cluster_rows = bench->cluster_rows,
-                                                        .groups = bench->groups } };
+                                                        .groups = bench->groups, .stages = bench->stages } };
     struct ptxmm_error error;
     if (ptxmm_problem_check(&launched, &error)) usage("%s", error.text);
     if (!bench->b_type) bench->b_type = bench->type;

@@ -440,6 +440,7 @@ static void one_kernel(struct bench *bench, const struct shape *shape, const str
     json_object_set_new(object, "cluster", json_integer(info->cluster));
     json_object_set_new(object, "cluster_rows", json_integer(info->candidate.cluster_rows));
     json_object_set_new(object, "groups", json_integer(info->candidate.groups));
+    json_object_set_new(object, "stages", json_integer(info->candidate.stages));
     json_object_set_new(object, "workspace_bytes", json_integer(info->workspace_bytes));
     char split[32] = "-";
     if (info->candidate.kernel->algorithm == PTXMM_SPLIT)
@@ -563,7 +564,7 @@ void bench_product(struct bench *bench, const struct shape *shape, const char *p
         .d = { .type = bench->out_type },
         .accumulate = bench->accumulate,
         .prefer = { .kernel = bench->kernel, .workspace_limit = bench->workspace, .cluster = bench->cluster,
-                    .cluster_rows = bench->cluster_rows, .groups = bench->groups },
+                    .cluster_rows = bench->cluster_rows, .groups = bench->groups, .stages = bench->stages },
     };
     const bool a_k = problem.a.layout == PTXMM_K_MAJOR, b_k = problem.b.layout == PTXMM_K_MAJOR;
     problem.a.ld = aligned(bench->type, a_k ? shape->k : shape->m);

@@ -49,10 +49,11 @@ static bool read_type(const struct words *w, const json_t *entry, const char *me
 /* How the kernel is launched: what ptxmm_open would take. */
 static bool read_launch(const struct words *w, const json_t *entry, struct ptxmm_choice *c)
 {
-    int64_t cluster, rows, groups;
+    int64_t cluster, rows, groups, stages;
     if (!read_size(w, entry, "cluster", 0, 0, &cluster) ||
         !read_size(w, entry, "cluster_rows", 0, 0, &rows) ||
-        !read_size(w, entry, "groups", 0, 0, &groups))
+        !read_size(w, entry, "groups", 0, 0, &groups) ||
+        !read_size(w, entry, "stages", 0, 0, &stages))
         return false;
     if (cluster > 8 || (cluster > 4 && cluster < 8))
         return wrong(w, "cluster", "0, 1, 2, 3, 4 or 8");
@@ -60,9 +61,12 @@ static bool read_launch(const struct words *w, const json_t *entry, struct ptxmm
         return wrong(w, "cluster_rows", "0, 1, 2, 4 or 8, and divide the cluster");
     if (groups > 64)
         return wrong(w, "groups", "from 0 to 64");
+    if (stages > 64 || (stages && stages < 4))
+        return wrong(w, "stages", "0 or from 4 to 64");
     c->cluster = (int)cluster;
     c->cluster_rows = (int)rows;
     c->groups = (int)groups;
+    c->stages = (int)stages;
     return true;
 }
 

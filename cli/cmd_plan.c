@@ -66,7 +66,7 @@ static void print_text(const struct options *o, const struct ptxmm_device *devic
             table_add(&t, "%s", cluster_of(c, words, sizeof words));
             table_add(&t, "%lld", (long long)c->ctas);
             table_add(&t, "%.2f", c->waves);
-            table_add(&t, "%u", c->kernel->stages);
+            table_add(&t, "%lld", (long long)c->stages);
         }
         table_print(&t, 0);
     } else

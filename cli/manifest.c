@@ -155,11 +155,13 @@ static json_t *launch_of(const struct ptxmm_kernel_info *k)
     const bool persistent = k->schedule == PTXMM_SCHEDULE_STATIC;
     if (k->algorithm == PTXMM_SPLIT)
         return json_pack(
-            "{s:[i,i,i], s:i, s:s, s:i, s:s, s:s}", "block", (int)k->threads, 1, 1, "cluster",
-            (int)k->cluster, "cluster_choice",
+            "{s:[i,i,i], s:i, s:s, s:i, s:i, s:s, s:s, s:s}", "block", (int)k->threads, 1, 1,
+            "cluster", (int)k->cluster, "cluster_choice",
             "any from 1 to 8, by the launch attribute alone: its CTAs share each tile's K; 1, 2, "
             "3, 4 and 8 are worth a try. Boxes do not depend on it",
-            "dynamic_shared_bytes", (int)k->shared_bytes, "grid",
+            "dynamic_shared_bytes", (int)k->shared_bytes, "least_shared_bytes",
+            (int)(k->shared_bytes - (k->stages - PTXMM_LEAST_STAGES) * (k->tile_m + k->tile_n) * 128), "shared_choice",
+            "anything between: the load ring has as many slots as fit, 4 to stages", "grid",
             "[g, 1, 1], g any multiple of the chosen cluster from it to batch * tiles_m * tiles_n * "
             "groups * cluster; best: as many CTAs as SMs",
             "programmatic_stream_serialization",

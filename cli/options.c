@@ -79,7 +79,8 @@ enum key {
     { "cluster-rows", KEY_CLUSTER_ROWS, "COUNT", 0,                                                \
       "multicast kernels with so many rows of tiles in a cluster", IN_ORDER },                     \
     { "groups", KEY_GROUPS, "COUNT", 0,                                                            \
-      "split and multicast kernels with so many clusters that share a tile's K", IN_ORDER }
+      "split and multicast kernels with so many clusters that share a tile's K", IN_ORDER },       \
+    { "stages", KEY_STAGES, "COUNT", 0, "split kernels with so many slots of the load ring", IN_ORDER }
 #define WORKSPACE(words)                                                                           \
     { "workspace", KEY_WORKSPACE, "BYTES", 0, words, IN_ORDER }
 #define SEED    { "seed", KEY_SEED, "NUMBER", 0, "of the random data (default 1)", IN_ORDER }
@@ -355,7 +356,7 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_TILES: o->model.tiles = whole(r, key, text, 1, 1000000); break;
     case KEY_SLICES: o->model.slices = whole(r, key, text, 1, 1000000); break;
     case KEY_STAGES:
-        o->model.stages = (int)whole(r, key, text, 1, 1000);
+        o->model.stages = o->stages = (int)whole(r, key, text, 1, 1000);
         o->stages_given = true;
         break;
     case KEY_ACCUMULATORS:

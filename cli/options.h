@@ -26,7 +26,7 @@ struct options {
     const char *kernel;
     const char *choices;          /* a file of them; NULL: none */
     int64_t sms;                  /* 0: all */
-    int cluster, cluster_rows, groups; /* 0: not given */
+    int cluster, cluster_rows, groups, stages; /* 0: not given */
     int64_t workspace;            /* bytes that a plan may ask for */
     float alpha, beta;
     const char *a, *b, *c, *out;  /* .npy files */

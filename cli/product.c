@@ -55,7 +55,8 @@ void product_problem(const struct options *o, struct ptxmm_problem *problem)
                     .workspace_limit = o->workspace,
                     .cluster = o->cluster,
                     .cluster_rows = o->cluster_rows,
-                    .groups = o->groups },
+                    .groups = o->groups,
+                    .stages = o->stages },
     };
     if (o->c || o->beta > 0 || o->beta < 0)
         problem->c = (struct ptxmm_operand){ .type = o->out_type, .ld = o->ldc };

@@ -138,7 +138,8 @@ json_t *report_candidate(const struct ptxmm_candidate *c)
     put(o, "groups", json_integer(c->groups));
     put(o, "workspace_bytes", json_integer(c->workspace_bytes));
     put(o, "waves", json_number(c->waves));
-    put(o, "stages", json_integer(c->kernel->stages));
+    put(o, "stages", json_integer(c->stages));
+    put(o, "shared_bytes", json_integer(c->shared_bytes));
     put(o, "compute_seconds", json_number(c->compute_seconds));
     put(o, "memory_seconds", json_number(c->memory_seconds));
     put(o, "bound", json_string(bound_name(c)));

@@ -257,10 +257,11 @@ struct ptxmm_preferences {
     int no_programmatic_launch; /* 1: do not overlap the start with the previous kernel of the stream */
     int : 32;
     /* How split and multicast kernels are launched, each 0: the fastest predicted. Kernels that cannot be launched so are rejected; all
-     * others have a cluster of their own, 1 row and 1 group. */
+     * others have a cluster and a number of stages of their own, 1 row and 1 group. */
     int cluster;              /* CTAs a cluster: 1, 2, 4, 8; split kernels also 3 */
     int cluster_rows;         /* ... in so many rows of tiles: 1, 2, 4, 8, a divisor of it; split kernels 1 */
     int groups;               /* clusters that share a tile's K, through the workspace: 1 to 64 */
+    int stages;               /* slots of the load ring: split kernels 4 to their own number, others their own number */
     uint64_t reserved[2];
 };
 
@@ -328,6 +329,8 @@ struct ptxmm_candidate {
     int64_t cluster;          /* CTAs per cluster as launched ... */
     int64_t cluster_rows;     /* ... in so many rows of tiles, for kernels whose clusters have several tiles; else 1 */
     int64_t groups;           /* clusters that share a tile's K, through the workspace; 1: none */
+    int64_t stages;           /* slots of the load ring as launched, and ... */
+    int64_t shared_bytes;     /* ... the dynamic shared memory of a CTA that holds them */
     int64_t workspace_bytes;  /* what a run needs */
     double tensor_busy;       /* predicted share of the time in which the tensor cores work */
     double compute_seconds;   /* roofline: flops over peak rate ... */
@@ -354,7 +357,7 @@ struct ptxmm_choice {
     const char *kernel;          /* a name that this pack has not is passed over: the list may be of another version */
     /* As in struct ptxmm_preferences, whose own count more if the problem has any. If the kernel cannot be launched like this, because the
      * workspace is less than was measured with, say, it is launched as the fastest predicted. */
-    int cluster, cluster_rows, groups;
+    int cluster, cluster_rows, groups, stages;
     uint64_t reserved[2];
 };
 

@@ -3,7 +3,8 @@
  * A kernel takes ONE parameter, by value: struct ptxmm_gemm_args (alignment 64). Fill it, raise the kernel's dynamic
  * shared memory limit to ptxmm_kernel_info.shared_bytes, launch `threads` threads per CTA and, for a static schedule, any number
  * of clusters from 1 to `tiles` = batch * tiles_m * tiles_n (the kernels are persistent), with the cluster size of the row (split
- * and multicast kernels: see below). `tiles` is below 2^31. Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and
+ * and multicast kernels: see below). Split kernels take less shared memory too: what is missing are slots of their load ring, of which
+ * PTXMM_LEAST_STAGES must be left. `tiles` is below 2^31. Offsets are fixed: the PTX reads the same numbers (ptx/common/args.inc), and
  * both files check each other at build time.
  *
  * Tensor maps (cuTensorMapEncodeTiled; rank 3; no interleave; element strides 1; zero fill; 128-byte swizzle):
@@ -149,6 +150,9 @@ enum ptxmm_type {
     PTXMM_BF16_OR_F16 = 64 /* only in struct ptxmm_kernel_info: each such operand may be either */
 };
 
+/* A split kernel's load ring has at least so many slots. */
+#define PTXMM_LEAST_STAGES 4
+
 /* How a kernel schedules its warps. */
 enum ptxmm_algorithm {
     PTXMM_COOPERATIVE = 1, /* both consumer warpgroups share a tile, half of its rows each */
@@ -173,10 +177,10 @@ struct ptxmm_kernel_info {
     enum ptxmm_schedule schedule;
     enum ptxmm_type a, b, accumulator, d;
     uint32_t tile_m, tile_n, tile_k;
-    uint32_t stages;         /* slots of the load ring */
+    uint32_t stages;         /* slots of the load ring; split kernels: at most, as many as the launch's shared memory holds, at least PTXMM_LEAST_STAGES */
     uint32_t threads;        /* per CTA, exactly */
     uint32_t cluster;        /* CTAs per cluster, exactly; split kernels: 1, and any from 1 to 8 at launch; multicast: 1, and 1, 2, 4 or 8 */
-    uint32_t shared_bytes;   /* dynamic shared memory per CTA */
+    uint32_t shared_bytes;   /* dynamic shared memory per CTA; split kernels: for all stages. A slot has (tile_m + tile_n) * 128 bytes */
     uint32_t abi_version;
     uint32_t min_driver;     /* least cuDriverGetVersion, e.g. 13000 */
     uint32_t deterministic;  /* 1: equal inputs give equal bits, every time */

@@ -16,7 +16,7 @@ struct choice {
     int64_t key[8]; /* m, n, k, batch, types of a, b and d, accumulate */
     size_t place;   /* in the caller's list: of two for the same product the later one counts */
     const struct ptxmm_kernel_info *kernel;
-    int cluster, cluster_rows, groups; /* 0: as promises most */
+    int cluster, cluster_rows, groups, stages; /* 0: as promises most */
 };
 
 /* Of 16-bit types there is one accumulation. */
@@ -80,7 +80,8 @@ static enum ptxmm_status check(const struct ptxmm_choice *c, size_t index,
                PTXMM_ACCUMULATE_DEFAULT, PTXMM_ACCUMULATE_FAST);
     char where[64];
     snprintf(where, sizeof where, "options.choices[%zu]", index);
-    enum ptxmm_status status = launch_check(where, c->cluster, c->cluster_rows, c->groups, error);
+    enum ptxmm_status status =
+        launch_check(where, c->cluster, c->cluster_rows, c->groups, c->stages, error);
     if (status)
         return status;
     for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
@@ -132,6 +133,7 @@ enum ptxmm_status choices_copy(const struct ptxmm_choice *given, size_t count,
         list[taken].cluster = c->cluster;
         list[taken].cluster_rows = c->cluster_rows;
         list[taken].groups = c->groups;
+        list[taken].stages = c->stages;
         list[taken++].place = i;
     }
     qsort(list, taken, sizeof *list, compare_all);
@@ -165,10 +167,11 @@ const struct ptxmm_kernel_info *choices_find(const struct choices *choices,
         bsearch(&wanted, choices->list, choices->count, sizeof wanted, compare);
     if (!found)
         return NULL;
-    if (!prefer->cluster && !prefer->cluster_rows && !prefer->groups) {
+    if (!prefer->cluster && !prefer->cluster_rows && !prefer->groups && !prefer->stages) {
         prefer->cluster = found->cluster;
         prefer->cluster_rows = found->cluster_rows;
         prefer->groups = found->groups;
+        prefer->stages = found->stages;
     }
     return found->kernel;
 }

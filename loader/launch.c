@@ -9,12 +9,16 @@
 #include "kernels.h"
 #include "problem.h"
 
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 64, MOST_STAGES = 64 };
 
 /* Clusters that are tried. One of 8 rows has not been seen to be the best, and must be asked for. */
-static const struct launch_shape split_shapes[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 3, 1, 0 }, { 4, 1, 0 }, { 8, 1, 0 } },
-                                 multicast_shapes[] = { { 1, 1, 0 }, { 2, 1, 0 }, { 2, 2, 0 }, { 4, 1, 0 }, { 4, 2, 0 },
-                                                        { 4, 4, 0 }, { 8, 1, 0 }, { 8, 2, 0 }, { 8, 4, 0 }, { 8, 8, 0 } };
+#define CLUSTER(ctas, in_rows) { .cluster = (ctas), .rows = (in_rows) }
+static const struct launch_shape split_shapes[] = { CLUSTER(1, 1), CLUSTER(2, 1), CLUSTER(3, 1), CLUSTER(4, 1),
+                                                    CLUSTER(8, 1) },
+                                 multicast_shapes[] = { CLUSTER(1, 1), CLUSTER(2, 1), CLUSTER(2, 2), CLUSTER(4, 1),
+                                                        CLUSTER(4, 2), CLUSTER(4, 4), CLUSTER(8, 1), CLUSTER(8, 2),
+                                                        CLUSTER(8, 4), CLUSTER(8, 8) };
+#undef CLUSTER
 enum { ROWS_IF_ASKED = 8 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -33,7 +37,7 @@ int launch_is_open(const struct ptxmm_kernel_info *kernel)
     return error_set(error, PTXMM_ERROR_ARGUMENT, "%s." member " is %d, must be " must, where, value)
 
 enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows, int groups,
-                               struct ptxmm_error *error)
+                               int stages, struct ptxmm_error *error)
 {
     if (cluster < 0 || cluster > 8 || (cluster > 4 && cluster < 8))
         REFUSE("cluster", cluster, "0, 1, 2, 3, 4 or 8");
@@ -44,6 +48,8 @@ enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows,
                          where, cluster_rows, cluster);
     if (groups < 0 || groups > MOST_GROUPS)
         REFUSE("groups", groups, "from 0 to 64");
+    if (stages && (stages < PTXMM_LEAST_STAGES || stages > MOST_STAGES))
+        REFUSE("stages", stages, "0 or from 4 to 64");
     return PTXMM_OK;
 }
 
@@ -51,7 +57,7 @@ enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows,
 
 /* What keeps a kernel from a launch, that of the least help first. */
 enum obstacle {
-    IT_IS_FIXED,   /* the kernel has a cluster, rows and groups of its own */
+    IT_IS_FIXED,   /* the kernel has a cluster, rows, groups and stages of its own */
     TOO_FEW_SMS,   /* for a cluster */
     SHORT_CLUSTER, /* a CTA of the cluster would have no slice of K */
     SHORT_GROUPS,  /* a group would have none */
@@ -66,6 +72,18 @@ struct verdict {
     const char *field;
     int64_t has, needs;
 };
+
+/* With 8 and 16 rows of A a ring of 100 KB is enough, and the next kernel's CTAs find a place beside this one's. A
+ * longer one pays where hardly an SM is left for the next kernel to begin on anyway, or so few load that each must
+ * have more under way (docs/results.md, "The length of the ring"). */
+enum { SHORT_RING = 100 * 1024 };
+static int is_better_short(const struct ptxmm_device *device, const struct ptxmm_candidate *launched)
+{
+    const struct ptxmm_kernel_info *kernel = launched->kernel;
+    int64_t sms = device->sm_count, ctas = launched->ctas;
+    int is_long = 16 * ctas > 15 * sms || 2 * ctas <= sms;
+    return kernel->algorithm == PTXMM_SPLIT && kernel->tile_m <= 16 && !is_long;
+}
 
 static int has_rows(const struct ptxmm_kernel_info *kernel)
 {
@@ -91,7 +109,13 @@ static struct verdict judge(const struct timing *timing, const struct ptxmm_devi
         return (struct verdict){ SHORT_CLUSTER, cluster_field, cluster_has, slices };
     if (split * groups > slices)
         return (struct verdict){ SHORT_GROUPS, "prefer.groups", groups, slices / split };
-    timing_predict_as(timing, device, problem, shape, NULL, candidate);
+    struct launch_shape launched = *shape;
+    launched.stages = prefer->stages ? prefer->stages : (int64_t)kernel->stages;
+    timing_predict_as(timing, device, problem, &launched, NULL, candidate);
+    if (!prefer->stages && is_better_short(device, candidate)) {
+        launched.stages = (int64_t)(SHORT_RING / timing_slot_bytes(kernel));
+        timing_predict_as(timing, device, problem, &launched, NULL, candidate);
+    }
     if (groups == 1)
         return (struct verdict){ .obstacle = NOTHING };
     if (candidate->tiles * (has_rows(kernel) ? 2 : shape->cluster) > PTXMM_WORKSPACE_COUNTERS / 4)
@@ -117,6 +141,9 @@ static struct verdict judge_kernel(const struct ptxmm_kernel_info *kernel, const
         return (struct verdict){ IT_IS_FIXED, "prefer.cluster_rows", prefer->cluster_rows, 1 };
     if (!is_open && prefer->groups > 1)
         return (struct verdict){ IT_IS_FIXED, "prefer.groups", prefer->groups, 1 };
+    int64_t stages = kernel->stages;
+    if (prefer->stages && (kernel->algorithm == PTXMM_SPLIT ? prefer->stages > stages : prefer->stages != stages))
+        return (struct verdict){ IT_IS_FIXED, "prefer.stages", prefer->stages, stages };
     return (struct verdict){ .obstacle = NOTHING };
 }
 
@@ -170,7 +197,7 @@ void launch_choose(const struct timing *timing, const struct ptxmm_device *devic
     }
     if (problem_is_empty(problem))
         return;
-    struct launch_shape shape = { kernel->cluster, 1, 1 };
+    struct launch_shape shape = { kernel->cluster, 1, 1, kernel->stages };
     if (!launch_is_open(kernel)) {
         timing_predict_as(timing, device, problem, &shape, NULL, candidate);
         return;

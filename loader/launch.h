@@ -5,8 +5,8 @@
 
 #include "timing.h"
 
-/* Can any kernel be launched like this, 0 standing for anything? `where` is what the three are members of, in words. */
-enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows, int groups,
+/* Can any kernel be launched like this, 0 standing for anything? `where` is what the four are members of, in words. */
+enum ptxmm_status launch_check(const char *where, int cluster, int cluster_rows, int groups, int stages,
                                struct ptxmm_error *error);
 
 /* Is the launch open? Other kernels have a cluster of their own, in 1 row, and 1 group. */

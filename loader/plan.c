@@ -84,7 +84,7 @@ static const struct ptxmm_candidate *best_of(const struct ptxmm_device *device,
 
 static int has_launch(const struct ptxmm_preferences *prefer)
 {
-    return prefer->cluster || prefer->cluster_rows || prefer->groups;
+    return prefer->cluster || prefer->cluster_rows || prefer->groups || prefer->stages;
 }
 
 /* Do the groups of this candidate's clusters wait for one another? Then all must run at a time. */
@@ -108,7 +108,7 @@ static int64_t clusters_that_fit(const struct ptxmm *mm, CUfunction function,
         .blockDimX = candidate->kernel->threads,
         .blockDimY = 1,
         .blockDimZ = 1,
-        .sharedMemBytes = candidate->kernel->shared_bytes,
+        .sharedMemBytes = (unsigned)candidate->shared_bytes,
         .attrs = &cluster,
         .numAttrs = 1,
     };
@@ -157,7 +157,7 @@ static enum ptxmm_status choose(struct ptxmm_plan *plan, const struct ptxmm_prob
             }
             if (measured && !has_launch(&problem->prefer) && has_launch(&copy.prefer)) {
                 // Launched otherwise it may fit.
-                copy.prefer.cluster = copy.prefer.cluster_rows = copy.prefer.groups = 0;
+                copy.prefer.cluster = copy.prefer.cluster_rows = copy.prefer.groups = copy.prefer.stages = 0;
                 continue;
             }
             except[index] = (struct select_except){ PTXMM_REASON_CLUSTER, "clusters", has, needs };
@@ -299,7 +299,7 @@ static void fill_launch(struct ptxmm_plan *plan, const struct ptxmm_problem *pro
     plan->info.grid = (uint32_t)candidate->ctas;
     plan->info.threads = kernel->threads;
     plan->info.cluster = cluster;
-    plan->info.shared_bytes = kernel->shared_bytes;
+    plan->info.shared_bytes = (uint32_t)plan->info.candidate.shared_bytes;
 
     CUlaunchAttribute *attribute = plan->attributes;
     if (cluster > 1) {

@@ -369,7 +369,8 @@ static enum ptxmm_status check_preferences(const struct ptxmm_preferences *prefe
     TRY(check_at_least("prefer.sm_budget", prefer->sm_budget, 0, error));
     TRY(check_at_least("prefer.workspace_limit", prefer->workspace_limit, 0, error));
     TRY(check_choice("prefer.no_programmatic_launch", prefer->no_programmatic_launch, 2, error));
-    TRY(launch_check("problem.prefer", prefer->cluster, prefer->cluster_rows, prefer->groups, error));
+    TRY(launch_check("problem.prefer", prefer->cluster, prefer->cluster_rows, prefer->groups,
+                     prefer->stages, error));
     TRY(check_zero("prefer.reserved", prefer->reserved, COUNT(prefer->reserved), error));
     if (prefer->kernel && !ptxmm_kernel_by_name(prefer->kernel))
         REFUSE(

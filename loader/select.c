@@ -118,6 +118,9 @@ int ptxmm_candidate_describe(const struct ptxmm_candidate *candidate, char *text
         return snprintf(text, size, "%s: %s is %" PRId64 ", must be at least %" PRId64, name, field, has,
                         needs);
     case PTXMM_REASON_LAUNCH:
+        if (!strcmp(field, "prefer.stages"))
+            return snprintf(text, size, "%s: %s is %" PRId64 ", must be %s%" PRId64, name, field, has,
+                            candidate->kernel->algorithm == PTXMM_SPLIT ? "at most " : "", needs);
         if (launch_is_open(candidate->kernel) && has < needs) // 3 is no power of two
             return snprintf(text, size, "%s: %s is %" PRId64 ", must be 1, 2, 4 or 8", name, field, has);
         return snprintf(text, size, "%s: %s is %" PRId64 ", must be %s%" PRId64, name, field, has,

@@ -256,7 +256,7 @@ static double slice_cycles(const struct ptxmm_kernel_info *kernel)
 }
 
 /* Bytes of one slot of the ring. */
-static double slot_bytes(const struct ptxmm_kernel_info *kernel)
+double timing_slot_bytes(const struct ptxmm_kernel_info *kernel)
 {
     double rows = (double)(kernel->tile_m + kernel->tile_n) / kernel->cluster;
     return rows * kernel->tile_k * element_bits(kernel->a) / 8.0;
@@ -312,9 +312,9 @@ static double pipeline_cycles(const struct timing *timing, const struct ptxmm_ke
     struct ptxmm_model model = {
         .tiles = tiles,
         .slices = slices,
-        .stages = (int)kernel->stages,
+        .stages = (int)shape->stages,
         .accumulators = has_one_tile(kernel) ? 1 : 2,
-        .issue = larger(timing->issue, slot_bytes(kernel) / rate) +
+        .issue = larger(timing->issue, timing_slot_bytes(kernel) / rate) +
                  timing->second * (storing_warpgroups(kernel) - 1) +
                  timing->outside * outside,
         .load = timing->load,
@@ -484,6 +484,9 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     candidate->cluster = cluster;
     candidate->cluster_rows = shape->rows;
     candidate->groups = groups;
+    candidate->stages = shape->stages;
+    candidate->shared_bytes =
+        kernel->shared_bytes - (kernel->stages - shape->stages) * (int64_t)timing_slot_bytes(kernel);
     // Counters, then the sums of all groups of all tiles in f32.
     candidate->workspace_bytes =
         groups > 1 ? PTXMM_WORKSPACE_COUNTERS + tiles * 4 * groups * kernel->tile_m * kernel->tile_n
@@ -531,7 +534,7 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     double memory = dram_bytes(timing, device, problem, kernel, &work, candidate->waves,
                                inputs + again, outputs) /
                     (timing->dram * bandwidth);
-    double loaded = (double)tiles * (double)cluster * (double)slices * slot_bytes(kernel);
+    double loaded = (double)tiles * (double)cluster * (double)slices * timing_slot_bytes(kernel);
     if (is_split)
         loaded /= (double)cluster;
     if (is_multicast)

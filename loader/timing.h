@@ -54,6 +54,7 @@ struct launch_shape {
     int64_t cluster; /* CTAs a cluster, ... */
     int64_t rows;    /* ... in so many rows of tiles */
     int64_t groups;  /* clusters that share K */
+    int64_t stages;  /* slots of the ring */
 };
 
 /* The pipeline that was run last, for those who predict the same again with other constants: it is not
@@ -65,7 +66,7 @@ struct timing_memory {
 
 /* Fills the predictions of a usable candidate, launched like this: seconds, waves, tiles, ctas,
  * tensor_busy, compute_seconds, memory_seconds. Kernels that are neither split nor multicast have their
- * own cluster, 1 and 1; the others' launches are chosen in launch.c. The problem must not be empty.
+ * own cluster, 1 and 1, and their own stages; the others' launches are chosen in launch.c. The problem must not be empty.
  * `remembered` may be NULL. */
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
                        const struct ptxmm_problem *problem, const struct launch_shape *shape,
@@ -75,6 +76,9 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
 int64_t timing_sms(const struct ptxmm_device *device, const struct ptxmm_problem *problem);
 int64_t timing_clusters(const struct ptxmm_device *device, const struct ptxmm_problem *problem,
                         int64_t cluster);
+
+/* Bytes of a slot of a CTA's load ring: a K-slice of A and one of B. */
+double timing_slot_bytes(const struct ptxmm_kernel_info *kernel);
 
 /* Tiles of an operand's rows in whole clusters: a multiple of this many. */
 int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple);

@@ -69,6 +69,7 @@ static void bad_words_get_one_line(void **state)
         { "plan --cluster 0", 2, "--cluster is \"0\", must be a whole number from 1 to 8" },
         { "plan --cluster-rows 9", 2, "--cluster-rows is \"9\", must be a whole number from 1 to 8" },
         { "run --groups 65", 2, "--groups is \"65\", must be a whole number from 1 to 64" },
+        { "plan --m 1 --n 1 --k 1 --stages 3", 2, "prefer.stages is 3, must be 0 or from 4 to 64" },
         { "plan --m 1 --n 1 --k 1 --cluster 5", 2, "prefer.cluster is 5, must be 0, 1, 2, 3, 4 or 8" },
         { "plan --m 1 --n 1 --k 1 --cluster 2 --cluster-rows 4", 2, "cluster_rows is 4, must be 0 or divide cluster, 2" },
         { "plan --workspace -1", 2, "--workspace is \"-1\", must be a whole number of at least 0" },
@@ -553,6 +554,9 @@ static void the_manifest_is_the_library(void **state)
                          k->threads);
         assert_int_equal(integer(launch, "cluster"), k->cluster);
         assert_int_equal(integer(launch, "dynamic_shared_bytes"), k->shared_bytes);
+        if (k->algorithm == PTXMM_SPLIT)
+            assert_int_equal(integer(launch, "least_shared_bytes"),
+                             k->shared_bytes - (k->stages - 4) * (k->tile_m + k->tile_n) * 128);
         assert_string_equal(string(member(entry, "types"), "accumulator"),
                             type_name(k->accumulator));
         assert_int_equal(truth(entry, "deterministic"), k->deterministic != 0);

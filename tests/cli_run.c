@@ -712,6 +712,8 @@ static void run_takes_choices(void **state)
           "choices[0].groups must be a whole number of at least 0" },
         { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"groups\": 65, " BF16) " ] }",
           "choices[0].groups must be from 0 to 64" },
+        { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"stages\": 3, " BF16) " ] }",
+          "choices[0].stages must be 0 or from 4 to 64" },
         { "{ \"schema\": 1, \"choices\": [ " CHOICE("\"kernel\": \"x\", \"accumulate\": \"slow\", " BF16) " ] }",
           "choices[0].accumulate must be default or fast" },
         { "{ \"schema\": 1, \"choices\": [ { \"device\": \"d\", \"kernel\": \"x\", \"m\": 1, \"n\": 0, \"k\": 1, " BF16 " } ] }",

@@ -176,6 +176,7 @@ const char *gemm_describe(const struct gemm_case *c, char *text, size_t size)
     MORE(c->cluster, " clusters of %d", c->cluster);
     MORE(c->cluster_rows, " in %d rows", c->cluster_rows);
     MORE(c->groups, " %d groups", c->groups);
+    MORE(c->stages, " %d stages", c->stages);
 #undef MORE
     return text;
 }
@@ -369,7 +370,8 @@ static bool make_plan(struct rig *rig, struct gemm_run *run)
         .beta_on_device = beta_there,
         .prefer = { .kernel = c->kernel->name, .sm_budget = gemm_budget(c->kernel, c->sm_budget),
                     .no_programmatic_launch = c->no_programmatic_launch, .workspace_limit = c->workspace_limit,
-                    .cluster = c->cluster, .cluster_rows = c->cluster_rows, .groups = c->groups },
+                    .cluster = c->cluster, .cluster_rows = c->cluster_rows, .groups = c->groups,
+                    .stages = c->stages },
     };
     struct ptxmm_error error;
     if (ptxmm_plan_create(rig->mm, &problem, NULL, &run->plan, &error)) return failed(run, error.text);

@@ -67,6 +67,7 @@ struct gemm_case {
     bool exact_allocations; /* device memory of every operand ends with its last element */
     int64_t workspace_limit; /* what the plan may ask for */
     int cluster, cluster_rows, groups; /* asked for, of split and multicast kernels; 0: as the library likes */
+    int stages;                        /* ... and of split kernels */
     int64_t workspace_bytes; /* so many are there even if the plan asks for fewer: for foreign_launch */
 };
 

@@ -185,7 +185,9 @@ bool foreign_launch(struct rig *rig, struct gemm_run *run, enum foreign_mistake 
     CUlibrary library;
     CUkernel entry;
     if (!load(rig, run, &library)) return false;
-    const uint32_t shared = kernel->shared_bytes - (mistake == FOREIGN_SHARED_MEMORY ? 1024 : 0);
+    const uint32_t slot = (kernel->tile_m + kernel->tile_n) * 128;
+    const uint32_t least = kernel->shared_bytes - (kernel->algorithm == PTXMM_SPLIT ? (kernel->stages - PTXMM_LEAST_STAGES) * slot : 0);
+    const uint32_t shared = mistake == FOREIGN_SHARED_MEMORY ? least - 1 : kernel->shared_bytes;
     bool ok = gpu_ok(gpu, gpu->LibraryGetKernel(&entry, library, kernel->name), "cuLibraryGetKernel") &&
               gpu_ok(gpu,
                      gpu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared, entry,

@@ -107,6 +107,8 @@ static void multicast_clusters(const struct ptxmm_kernel_info *kernel)
     assert_true(ok);
 }
 
+enum { MOST_WORKSPACE = 64 << 20 };
+
 /* Plans that are asked for a launch have it, and are right. */
 static void asked_launches(const struct ptxmm_kernel_info *kernel)
 {
@@ -119,7 +121,7 @@ static void asked_launches(const struct ptxmm_kernel_info *kernel)
         c.cluster = launch[0];
         c.cluster_rows = launch[1];
         c.groups = launch[2];
-        c.workspace_limit = 64 << 20;
+        c.workspace_limit = MOST_WORKSPACE;
         ok = gemm_result(&topic_rig, &c, &run);
         const struct ptxmm_plan_info *info = ptxmm_plan_info(run.plan);
         if (ok) {
@@ -144,9 +146,49 @@ void topic_clusters(void **state)
     asked_launches(kernel);
 }
 
-/* ---- groups as the library chooses them ------------------------------------------------------------------------ */
+/* Rings of any length that may be asked for: the shortest, one that divides nothing, the longest; fewer slices than slots, as many, more,
+ * and laps that run on into the next tile. */
+void topic_rings(void **state)
+{
+    const struct ptxmm_kernel_info *kernel = begin_split(state);
+    if (kernel->algorithm != PTXMM_SPLIT) topic_skip("the ring has one length");
+    const int64_t tm = kernel->tile_m, tn = kernel->tile_n, tk = kernel->tile_k;
+    const int lengths[] = { 4, 5, (int)kernel->stages };
+    bool ok = true;
+    for (size_t i = 0; ok && i < LENGTH(lengths); i++) {
+        const int stages = lengths[i];
+        const struct gemm_case cases[] = {
+            { .m = tm, .n = tn - 1, .k = 3 * tk },
+            { .m = tm - 1, .n = tn + 1, .k = stages * tk, .constant_b = 1 },
+            { .m = tm + 1, .n = tn, .k = (stages + 2) * tk + 3, .sm_budget = 1, .constant_a = 1, .constant_b = 1 },
+            { .m = tm + 1, .n = 2 * tn + 1, .k = 2 * (2 * stages + 1) * tk - 5, .sm_budget = 2, .cluster = 2, .constant_b = 1 },
+            { .m = tm, .n = 2 * tn, .k = 3 * (stages + 1) * tk, .sm_budget = 2, .cluster = 1, .groups = 3, .workspace_limit = MOST_WORKSPACE },
+        };
+        for (size_t j = 0; ok && j < LENGTH(cases); j++) {
+            struct gemm_case c = topic_case(kernel, cases[j].m, cases[j].n, cases[j].k, FILL_NORMAL);
+            struct gemm_run run;
+            c.constant_a = cases[j].constant_a;
+            c.constant_b = cases[j].constant_b;
+            c.sm_budget = cases[j].sm_budget;
+            c.cluster = cases[j].cluster;
+            c.groups = cases[j].groups;
+            c.workspace_limit = cases[j].workspace_limit;
+            c.stages = stages;
+            ok = gemm_result(&topic_rig, &c, &run);
+            if (ok) {
+                const struct ptxmm_plan_info *info = ptxmm_plan_info(run.plan);
+                assert_int_equal(info->candidate.stages, stages);
+                assert_int_equal(info->shared_bytes, kernel->shared_bytes - (kernel->stages - (unsigned)stages) * (unsigned)(tm + tn) * 128);
+                ok = gemm_judge(&topic_rig, &run);
+            }
+            if (!ok) print_message("    %d stages: %s\n", stages, run.error);
+            gemm_release(&topic_rig, &run);
+        }
+    }
+    assert_true(ok);
+}
 
-enum { MOST_WORKSPACE = 64 << 20 };
+/* ---- groups as the library chooses them ------------------------------------------------------------------------ */
 
 /* K from small to huge. */
 struct gemm_case topic_grouped_case(const struct ptxmm_kernel_info *kernel)

@@ -25,7 +25,7 @@
     /* gemm_constants.c */                                                                        \
     X(constants, label, id)                                                                       \
     /* gemm_split.c */                                                                            \
-    X(clusters, label, id) X(groups, label, id)                                                   \
+    X(clusters, label, id) X(rings, label, id) X(groups, label, id)                               \
     /* gemm_batch.c */                                                                            \
     X(batches, label, id) X(far_batches, label, id)                                               \
     /* gemm_replay.c */                                                                           \

@@ -198,7 +198,8 @@ static void plans_launch_as_measured(void **state)
     list[0].cluster = 8;
     list[0].cluster_rows = 4;
     list[0].groups = 2;
-    list[1].cluster = 3; // the rest is open
+    list[1].cluster = 3; // the rest is open, but for
+    list[1].stages = 6;
     list[2].cluster = 2; // which the kernel cannot be launched in
     struct ptxmm *mm = open_with(list, 3);
     struct ptxmm_problem problem = case_problem(512, 512, 512);
@@ -222,7 +223,7 @@ static void plans_launch_as_measured(void **state)
     stub->clusters = 0;
     problem.m = 64;
     c = launched(mm, &problem);
-    assert_true(!strcmp(c.kernel->name, list[1].kernel) && c.cluster == 3);
+    assert_true(!strcmp(c.kernel->name, list[1].kernel) && c.cluster == 3 && c.stages == 6);
     problem.m = 1024;
     assert_string_equal(launched(mm, &problem).kernel->name, wide);
     case_close(&mm);

@@ -5,7 +5,7 @@
 #include "loader/kernels.h"
 #include "loader/launch.h"
 
-static const char wide[] = "sm90_gemm_bf16_128x256", split[] = "sm90_gemm_bf16_64x64_split",
+static const char wide[] = "sm90_gemm_bf16_128x256", split[] = "sm90_gemm_bf16_64x64_split", thin[] = "sm90_gemm_bf16_8x64_split",
                   multicast[] = "sm90_gemm_bf16_128x64_multicast";
 
 static struct ptxmm_device h200(void)
@@ -97,6 +97,9 @@ static void rejections(void **unused)
     REJECTED(wide, p.prefer.cluster = 2, LAUNCH, "prefer.cluster", 2, 1, "prefer.cluster is 2, must be 1");
     REJECTED(wide, p.prefer.cluster_rows = 2, LAUNCH, "prefer.cluster_rows", 2, 1, "must be 1");
     REJECTED(wide, p.prefer.groups = 2, LAUNCH, "prefer.groups", 2, 1, "prefer.groups is 2, must be 1");
+    REJECTED(wide, p.prefer.stages = 5, LAUNCH, "prefer.stages", 5, 4, "prefer.stages is 5, must be 4");
+    REJECTED(multicast, p.prefer.stages = 8, LAUNCH, "prefer.stages", 8, 9, "prefer.stages is 8, must be 9");
+    REJECTED(split, p.prefer.stages = 13, LAUNCH, "prefer.stages", 13, 12, "prefer.stages is 13, must be at most 12");
     REJECTED(split, p.prefer.cluster_rows = 2, LAUNCH, "prefer.cluster_rows", 2, 1, "must be 1");
     REJECTED(multicast, p.prefer.cluster = 3, LAUNCH, "prefer.cluster", 3, 4, "is 3, must be 1, 2, 4 or 8");
     // 10 slices
@@ -118,6 +121,40 @@ static void rejections(void **unused)
              PTXMM_WORKSPACE_COUNTERS + 2 * 128 * 64 * 4, "must be at least 131072");
     REJECTED(split, p.prefer.groups = 2; p.m = 64 << 15; p.prefer.workspace_limit = INT64_MAX, LAUNCH,
              "prefer.groups", 2, 1, "must be 1");
+}
+
+/* The length of a ring: what is asked for, or a rule of measured times (docs/results.md), and the shared memory that holds it. */
+static void rings(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *kernel;
+        int64_t m, n, k;
+        int cluster, asked, stages;
+    } rows[] = {
+        { thin, 1, 8192, 8192, 0, 0, 17 },  // 128 CTAs of one tile: the device is full
+        { thin, 1, 16384, 8192, 0, 0, 17 }, // ... of two
+        { thin, 1, 28672, 4096, 0, 0, 11 }, // 112 CTAs: the next kernel finds SMs
+        { thin, 1, 6144, 4096, 1, 0, 11 },  // 96
+        { thin, 1, 2112, 7168, 1, 0, 17 },  // 33: each must have more under way
+        { thin, 1, 2112, 7168, 3, 0, 11 },  // 99
+        { thin, 1, 8192, 8192, 0, 4, 4 },
+        { thin, 1, 28672, 4096, 0, 17, 17 },
+        { split, 64, 28672, 4096, 0, 0, 12 }, // larger tiles keep all they have
+        { split, 64, 28672, 4096, 0, 7, 7 },
+        { wide, 64, 28672, 4096, 0, 4, 4 },
+        { multicast, 64, 512, 4096, 0, 9, 9 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct ptxmm_problem p = case_problem(rows[i].m, rows[i].n, rows[i].k);
+        p.prefer.cluster = rows[i].cluster;
+        p.prefer.stages = rows[i].asked;
+        const struct ptxmm_candidate c = verdict(&p, rows[i].kernel);
+        const struct ptxmm_kernel_info *k = ptxmm_kernel_by_name(rows[i].kernel);
+        if (c.reason != PTXMM_REASON_NONE || c.stages != rows[i].stages)
+            fail_msg("row %zu: %s, %lld stages", i, ptxmm_reason_name(c.reason), (long long)c.stages);
+        assert_int_equal(c.shared_bytes, k->shared_bytes - (k->stages - c.stages) * (k->tile_m + k->tile_n) * 128);
+    }
 }
 
 /* Plans launch what is asked for, and the block says so. */
@@ -144,9 +181,12 @@ static void plans(void **state)
     problem.prefer.cluster = 3;
     problem.prefer.cluster_rows = 0;
     problem.prefer.groups = 4;
+    problem.prefer.stages = 5;
     launch = run(f, &problem, &arguments);
     memcpy(&args, launch->arguments, sizeof args);
     assert_true(launch->cluster == 3 && args.groups == 4 && launch->cooperative == 0);
+    assert_int_equal(launch->shared, ptxmm_kernel_by_name(split)->shared_bytes - (12 - 5) * (64 + 64) * 128);
+    problem.prefer.stages = 0;
 
     struct ptxmm_plan *plan;
     problem.prefer.kernel = wide;
@@ -219,8 +259,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),      cmocka_unit_test(asked_is_launched),
-        cmocka_unit_test(rejections), TEST(plans),
-        cmocka_unit_test(lists),
+        cmocka_unit_test(rejections), cmocka_unit_test(rings),
+        TEST(plans),                  cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests_name("lib/launch", tests, NULL, NULL);
 }

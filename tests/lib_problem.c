@@ -247,6 +247,10 @@ static void preferences(void **unused)
     REFUSED(p.prefer.cluster = 3; p.prefer.cluster_rows = 2, "prefer.cluster_rows is 2", "divide cluster, 3");
     REFUSED(p.prefer.groups = 65, "prefer.groups is 65", "from 0 to 64");
     REFUSED(p.prefer.groups = -1, "prefer.groups is -1", "from 0 to 64");
+    REFUSED(p.prefer.stages = 3, "prefer.stages is 3", "0 or from 4 to 64");
+    REFUSED(p.prefer.stages = 65, "prefer.stages is 65", "0 or from 4 to 64");
+    REFUSED(p.prefer.stages = -4, "prefer.stages is -4", "0 or from 4 to 64");
+    ACCEPTED(p.prefer.stages = 64);
     ACCEPTED(p.prefer.cluster = 8; p.prefer.cluster_rows = 8; p.prefer.groups = 64);
     ACCEPTED(p.prefer.cluster = 3; p.prefer.cluster_rows = 1);
     ACCEPTED(p.prefer.cluster_rows = 4);
