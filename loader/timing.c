@@ -27,10 +27,11 @@
  *   [fabric] large products with tiles of 128x128 move about 14 TB/s from the L2 to the SMs; rows
  *            that start between sectors of 32 bytes (1000^3: 6.4 TB/s, whatever the kernel), and K in
  *            many parts (256 x 256 x 65536 by split kernels), not half of that; those that start
- *            between lines of 128 bytes (1000 x 1000 x 4000) a sixth less.
+ *            between lines of 128 bytes a sixth (1000 x 1000 x 4000) to a third less (6064 x 7608 x 1120
+ *            and 5272 x 4992 x 912 by 128x128): 0.74 is where selection loses least.
  *   [rows]   split kernels, few CTAs with long rows each, are slowed by rows between sectors before the
  *            fabric is: 8 x 2272 x 10504 takes 22.7 us on 36 SMs, 17 were predicted. At 0.6
- *            selection loses 2.9 % on 71 shapes and 1.9 % on 100 others, at 1 3.2 and 2.0; 2026-12-01.
+ *            selection loses 0.1 to 0.3 % less than at 1, on 71 shapes and on 100 others; 2026-12-01.
  *            With fp8 not measured.
  *   [split]  fits like [bf16], and stamps of %globaltimer in the kernel: the part goes through shared
  *            memory as f32.
@@ -62,7 +63,7 @@ static const struct timing timings[] = {
       .fabric = 15.2e12,
       .scatter = 0.3,
       .off_sector = 0.42,
-      .off_line = 0.84,
+      .off_line = 0.74,
       .split_off_sector = 0.6,
       .scattered = 0.42,
       .ramp = 1.6e-6,
@@ -98,7 +99,7 @@ static const struct timing timings[] = {
       .fabric = 17.1e12,
       .scatter = 0.25,
       .off_sector = 0.42,
-      .off_line = 0.84,
+      .off_line = 0.74,
       .split_off_sector = 0.6,
       .scattered = 0.42,
       .ramp = 1.02e-6,
@@ -136,7 +137,7 @@ static const struct timing timings[] = {
       .fabric = 40e12,
       .scatter = 0,
       .off_sector = 0.42,
-      .off_line = 0.84,
+      .off_line = 0.74,
       .split_off_sector = 1,
       .scattered = 0.42,
       .ramp = 1.5e-6,
