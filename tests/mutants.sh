@@ -2,7 +2,7 @@
 # The strict rules notice when a kernel leaves out all of one kind of fence, wait or signal: each kernel below runs once as it
 # is, and once for each kind with every such instruction deleted, which must end in the trap named. Deleting one of several may
 # be harmless (two fences in a row, a barrier that another follows); deleting all is not. Blackwell's first, then Hopper kernels
-# whose CTAs send to each other, and wait for one another.
+# whose CTAs send to each other, and wait for one another, and one whose ring the launch makes short.
 cd "$(dirname "$0")/.." || exit 1
 out=${OUT:-build}
 if [ ! -e "$out/lib/emulator/libcuda.so.1" ] && [ ! -e "$out/lib/libptxmm_emulator.so" ]; then
@@ -45,10 +45,11 @@ for kernel in sm100_gemm_16bit_128x256 sm100_gemm_16bit_f32_128x256_clc sm100_ge
     rm "$dir/$kernel.ptx"
 done
 
+launch= # as options of ptxmm run
 hopper() { # hopper M N K: the text in $dir, 0 if it is right
     rm -f "$dir/report"
     PTXMM_PTX_DIR=$dir PTXMM_EMU_RULES=strict PTXMM_EMU_REPORT=$dir/report \
-        "$out/bin/ptxmm" run --driver emulator --type bf16 --kernel $kernel --m "$1" --n "$2" --k "$3" > "$dir/said" 2>&1
+        "$out/bin/ptxmm" run --driver emulator --type bf16 --kernel $kernel --m "$1" --n "$2" --k "$3" $launch > "$dir/said" 2>&1
 }
 hopper_mutant() { # hopper_mutant NAME KIND SED M N K: the text changed by SED
     sed -E "$3" "$out/ptx/$kernel.ptx" > "$dir/$kernel.ptx"
@@ -81,3 +82,10 @@ for kernel in sm90_gemm_bf16_128x80_multicast sm90_gemm_bf16_128x256_multicast; 
     hopper_mutant group_count LIVELOCK "s/${delete}red\.release\.gpu[^;]*;//g" $in_groups
 done
 hopper_mutant registers_kept DEADLOCK 's/setmaxnreg\.dec[^;]*;//' $in_groups # of the last, whose consumers need them
+
+kernel=sm90_gemm_bf16_8x64_split launch='--stages 5 --cluster 1 --constant b' long='3 300 1500' # a ring of less than the row has
+cp "$out/ptx/$kernel.ptx" "$dir"
+hopper $long && echo "ok mutants/$kernel" || { echo "not ok mutants/$kernel: wrong as it is"; head "$dir/said"; }
+hopper_mutant longest_ring BOUNDS 's/min\.u32 +slots, slots, [^;]*;/mov.u32 slots, 17;/' $long
+hopper_mutant ring_of_one_more BOUNDS 's/(min\.u32 +slots, slots, [^;]*;)/\1 add.u32 slots, slots, 1;/' $long
+hopper_mutant refilled_too_soon MBARRIER 's/mbarrier\.try_wait\.parity\.shared::cta\.b64 done_, \[empty\], parity;/setp.eq.u32 done_, 0, 0;/' $long
