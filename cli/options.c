@@ -355,8 +355,11 @@ static error_t read_option(int key, char *text, struct argp_state *state)
     case KEY_FORCE: o->force = true; break;
     case KEY_TILES: o->model.tiles = whole(r, key, text, 1, 1000000); break;
     case KEY_SLICES: o->model.slices = whole(r, key, text, 1, 1000000); break;
-    case KEY_STAGES:
-        o->model.stages = o->stages = (int)whole(r, key, text, 1, 1000);
+    case KEY_STAGES: // of the model, or of a kernel
+        if (!strcmp(o->command, "model"))
+            o->model.stages = (int)whole(r, key, text, 1, 1000);
+        else
+            o->stages = (int)whole(r, key, text, PTXMM_LEAST_STAGES, 64);
         o->stages_given = true;
         break;
     case KEY_ACCUMULATORS:
