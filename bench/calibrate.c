@@ -202,8 +202,10 @@ static int take(struct points *points, const char *path, const json_t *result, i
     if (launch->cluster < 1 || launch->groups < 1) return complain(path, "a result has no \"cluster\" or no \"groups\"");
     if (launch->cluster > MOST_CLUSTER || launch->groups > MOST_GROUPS)
         return complain(path, "a result has a \"cluster\" of more than 16 CTAs, or more than 64 \"groups\"");
-    launch->stages = json_integer_value(json_object_get(result, "stages"));
-    if (launch->stages < 1 || launch->stages > kernel->stages) launch->stages = kernel->stages; /* measured before it was open, or with another row */
+    const json_t *stages = json_object_get(result, "stages"); /* missing: measured before the ring's length was open */
+    const int64_t slots = stages ? json_integer_value(stages) : kernel->stages;
+    if (slots < PTXMM_LEAST_STAGES || slots > 64) return complain(path, "a result has \"stages\" that are not from 4 to 64");
+    launch->stages = kernel->algorithm == PTXMM_SPLIT && slots < kernel->stages ? slots : kernel->stages;
     if (launch->rows > launch->cluster || launch->cluster % launch->rows)
         return complain(path, "a result has \"cluster_rows\" that are not those of its \"cluster\"");
     if (!is_served(points, &point)) return complain(path, "a result is of a product that its kernel cannot multiply");
@@ -250,6 +252,7 @@ static int by_shape(const void *a, const void *b)
     return order ? order : (x->us > y->us) - (x->us < y->us);
 }
 
+/* In one launch? Whatever the length of the ring: a rule chooses that, not the model. */
 static bool is_same(const struct point *x, const struct point *y)
 {
     return x->kernel == y->kernel && x->launch.cluster == y->launch.cluster && x->launch.rows == y->launch.rows &&

@@ -195,8 +195,11 @@ void launch_choose(const struct timing *timing, const struct ptxmm_device *devic
         reject(candidate, &closest);
         return;
     }
-    if (problem_is_empty(problem))
+    if (problem_is_empty(problem)) {
+        candidate->stages = prefer->stages ? prefer->stages : (int64_t)kernel->stages;
+        candidate->shared_bytes = timing_shared_bytes(kernel, candidate->stages);
         return;
+    }
     struct launch_shape shape = { kernel->cluster, 1, 1, kernel->stages };
     if (!launch_is_open(kernel)) {
         timing_predict_as(timing, device, problem, &shape, NULL, candidate);

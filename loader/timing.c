@@ -263,6 +263,11 @@ double timing_slot_bytes(const struct ptxmm_kernel_info *kernel)
     return rows * kernel->tile_k * element_bits(kernel->a) / 8.0;
 }
 
+int64_t timing_shared_bytes(const struct ptxmm_kernel_info *kernel, int64_t stages)
+{
+    return kernel->shared_bytes - (kernel->stages - stages) * (int64_t)timing_slot_bytes(kernel);
+}
+
 /* Floating-point operations per SM and cycle: 2 * rows * N * (32 bytes of K) in N/2 cycles. [peak]
  * [b200] */
 static double peak_flops(const struct ptxmm_kernel_info *kernel)
@@ -486,8 +491,7 @@ void timing_predict_as(const struct timing *timing, const struct ptxmm_device *d
     candidate->cluster_rows = shape->rows;
     candidate->groups = groups;
     candidate->stages = shape->stages;
-    candidate->shared_bytes =
-        kernel->shared_bytes - (kernel->stages - shape->stages) * (int64_t)timing_slot_bytes(kernel);
+    candidate->shared_bytes = timing_shared_bytes(kernel, shape->stages);
     // Counters, then the sums of all groups of all tiles in f32.
     candidate->workspace_bytes =
         groups > 1 ? PTXMM_WORKSPACE_COUNTERS + tiles * 4 * groups * kernel->tile_m * kernel->tile_n

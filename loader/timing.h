@@ -80,6 +80,9 @@ int64_t timing_clusters(const struct ptxmm_device *device, const struct ptxmm_pr
 /* Bytes of a slot of a CTA's load ring: a K-slice of A and one of B. */
 double timing_slot_bytes(const struct ptxmm_kernel_info *kernel);
 
+/* The dynamic shared memory of a CTA whose ring has so many slots. */
+int64_t timing_shared_bytes(const struct ptxmm_kernel_info *kernel, int64_t stages);
+
 /* Tiles of an operand's rows in whole clusters: a multiple of this many. */
 int64_t timing_tiles(int64_t rows, uint32_t tile, int64_t multiple);
 

@@ -103,6 +103,7 @@ strange architecture '2s/"kernel": "[^"]*"/"kernel": "sm100_gemm_16bit_128x256"/
 strange clusters '2s/"cluster": [0-9]*/"cluster": 1000000000/' 'more than 16 CTAs'
 strange rows '2s/"cluster_rows": [0-9]*/"cluster_rows": 7/' '"cluster_rows" that are not'
 strange many_groups '2s/"groups": [0-9]*/"groups": 9223372036854775807/' 'more than 64 "groups"'
+strange few_stages '2s/"groups"/"stages": 2, "groups"/' '"stages" that are not from 4 to 64'
 strange long '2s/"median_us": [0-9.]*/"median_us": 1e300/' 'longer than 1000 s'
 strange short '2s/"median_us": [0-9.]*/"median_us": 0/' 'not longer than the events'
 

@@ -157,6 +157,19 @@ static void rings(void **unused)
     }
 }
 
+/* A product of nothing has a ring all the same. */
+static void rings_of_nothing(void **unused)
+{
+    (void)unused;
+    struct ptxmm_problem p = case_problem(0, 64, 64);
+    const struct ptxmm_kernel_info *k = ptxmm_kernel_by_name(thin);
+    struct ptxmm_candidate c = verdict(&p, thin);
+    assert_true(c.stages == k->stages && c.shared_bytes == k->shared_bytes);
+    p.prefer.stages = 6;
+    c = verdict(&p, thin);
+    assert_true(c.stages == 6 && c.shared_bytes == k->shared_bytes - (k->stages - 6) * (8 + 64) * 128);
+}
+
 /* Plans launch what is asked for, and the block says so. */
 static void plans(void **state)
 {
@@ -260,7 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),      cmocka_unit_test(asked_is_launched),
         cmocka_unit_test(rejections), cmocka_unit_test(rings),
-        TEST(plans),                  cmocka_unit_test(lists),
+        cmocka_unit_test(rings_of_nothing), TEST(plans), cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests_name("lib/launch", tests, NULL, NULL);
 }
