@@ -73,8 +73,11 @@ then echo "ok calibrate/launches"; else echo "not ok calibrate/launches"; "$out/
 launch='--cluster 1' exact 1 4096,4096,1024 2048,2048,4096 > "$dir/one.json"
 launch='--cluster 2 --cluster-rows 1' exact 3 4096,4096,1024 2048,2048,4096 > "$dir/pair_in_row.json"
 launch='--cluster 2 --cluster-rows 2' exact 3 4096,4096,1024 2048,2048,4096 > "$dir/pair_in_column.json"
+launch='--cluster 8' exact 6 2048,2048,8192 4096,4096,4096 > "$dir/larger_cluster.json"
 exact 0.25 4096,4096,1028 4096,4096,1040 > "$dir/off_line.json"
-for bound in 'pair_in_row 0.6' 'pair_in_column 0.6' 'off_line 1'; do
+exact 0.1 512,512,4100 > "$dir/off_sector.json"
+exact 0.1 8192,8192,132 > "$dir/split_off_sector.json"
+for bound in 'pair_in_row 0.6' 'pair_in_column 0.6' 'larger_cluster 0.6' 'off_line 1' 'off_sector 1' 'split_off_sector 1'; do
     set -- $bound
     "$out/bin/ptxmm-bench" --calibrate "$dir/one.json" --calibrate "$dir/$1.json" --descents 1 2> "$dir/why" > "$dir/said"
     if awk -F '[ =,]+' -v name=".$1" -v most="$2" '$2 == name { n++; if (!($3 > 0.97 * most && $3 <= most)) bad = 1 } END { exit bad || n != 1 }' "$dir/said"
