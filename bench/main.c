@@ -199,7 +199,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     case KEY_CLUSTER: bench->cluster = (int)number("cluster", text, 1, 8); return 0;
     case KEY_CLUSTER_ROWS: bench->cluster_rows = (int)number("cluster-rows", text, 1, 8); return 0;
     case KEY_GROUPS: bench->groups = (int)number("groups", text, 1, 64); return 0;
-    case KEY_STAGES: bench->stages = (int)number("stages", text, 4, 64); return 0;
+    case KEY_STAGES: bench->stages = (int)number("stages", text, PTXMM_LEAST_STAGES, 64); return 0;
     case KEY_RANDOM: a->random_shapes = (size_t)number("random-shapes", text, 1, 10000); return 0;
     case KEY_PROTOCOL: bench->protocols = protocols(text); return 0;
     case KEY_PAIRS: bench->pairs = (int)number("pairs", text, 1, MEASURE_MAX_SAMPLES); return 0;

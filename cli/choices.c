@@ -61,7 +61,7 @@ static bool read_launch(const struct words *w, const json_t *entry, struct ptxmm
         return wrong(w, "cluster_rows", "0, 1, 2, 4 or 8, and divide the cluster");
     if (groups > 64)
         return wrong(w, "groups", "from 0 to 64");
-    if (stages > 64 || (stages && stages < 4))
+    if (stages > 64 || (stages && stages < PTXMM_LEAST_STAGES))
         return wrong(w, "stages", "0 or from 4 to 64");
     c->cluster = (int)cluster;
     c->cluster_rows = (int)rows;

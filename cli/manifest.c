@@ -161,7 +161,7 @@ static json_t *launch_of(const struct ptxmm_kernel_info *k)
             "3, 4 and 8 are worth a try. Boxes do not depend on it",
             "dynamic_shared_bytes", (int)k->shared_bytes, "least_shared_bytes",
             (int)(k->shared_bytes - (k->stages - PTXMM_LEAST_STAGES) * (k->tile_m + k->tile_n) * 128), "shared_choice",
-            "anything between: the load ring has as many slots as fit, 4 to stages", "grid",
+            "anything between: the load ring has as many slots as fit, at most `stages`", "grid",
             "[g, 1, 1], g any multiple of the chosen cluster from it to batch * tiles_m * tiles_n * "
             "groups * cluster; best: as many CTAs as SMs",
             "programmatic_stream_serialization",

@@ -90,7 +90,14 @@ static int has_rows(const struct ptxmm_kernel_info *kernel)
     return kernel->algorithm == PTXMM_MULTICAST;
 }
 
-/* Judges one launch; *candidate gets its prediction, but where a cluster or a part of K is already too much. */
+/* Slots of the ring: those asked for, or all. */
+static int64_t asked_stages(const struct ptxmm_kernel_info *kernel, const struct ptxmm_preferences *prefer)
+{
+    return prefer->stages ? prefer->stages : (int64_t)kernel->stages;
+}
+
+/* Judges one launch, with the ring that the preferences or the cluster ask for; *candidate gets its prediction, but
+ * where a cluster or a part of K is already too much. */
 static struct verdict judge(const struct timing *timing, const struct ptxmm_device *device,
                             const struct ptxmm_problem *problem, const struct launch_shape *shape,
                             struct ptxmm_candidate *candidate)
@@ -110,7 +117,7 @@ static struct verdict judge(const struct timing *timing, const struct ptxmm_devi
     if (split * groups > slices)
         return (struct verdict){ SHORT_GROUPS, "prefer.groups", groups, slices / split };
     struct launch_shape launched = *shape;
-    launched.stages = prefer->stages ? prefer->stages : (int64_t)kernel->stages;
+    launched.stages = asked_stages(kernel, prefer);
     timing_predict_as(timing, device, problem, &launched, NULL, candidate);
     if (!prefer->stages && is_better_short(device, candidate)) {
         launched.stages = (int64_t)(SHORT_RING / timing_slot_bytes(kernel));
@@ -196,7 +203,7 @@ void launch_choose(const struct timing *timing, const struct ptxmm_device *devic
         return;
     }
     if (problem_is_empty(problem)) {
-        candidate->stages = prefer->stages ? prefer->stages : (int64_t)kernel->stages;
+        candidate->stages = asked_stages(kernel, prefer);
         candidate->shared_bytes = timing_shared_bytes(kernel, candidate->stages);
         return;
     }

@@ -66,7 +66,7 @@ struct timing_memory {
 
 /* Fills the predictions of a usable candidate, launched like this: seconds, waves, tiles, ctas,
  * tensor_busy, compute_seconds, memory_seconds. Kernels that are neither split nor multicast have their
- * own cluster, 1 and 1, and their own stages; the others' launches are chosen in launch.c. The problem must not be empty.
+ * own cluster, 1 and 1, all but split ones their own stages; the rest is chosen in launch.c. The problem must not be empty.
  * `remembered` may be NULL. */
 void timing_predict_as(const struct timing *timing, const struct ptxmm_device *device,
                        const struct ptxmm_problem *problem, const struct launch_shape *shape,
